@@ -1,0 +1,129 @@
+"""Pipe: each line of the input is a message with a turn of its own, in order; replies go to the output.
+
+Used where stdin or stdout is not a terminal. The output gets replies and answers to commands, each
+with a newline, and nothing else; notices and what went wrong go to stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Final
+
+import msgspec
+
+from hermes_core.adapter import Features, Gateway, Sent, Shown
+from hermes_core.errors import SendError, StoreError, StoreUnwritable
+from hermes_core.messages import Address, Message, Outgoing
+from hermes_terminal.clean import clean
+from hermes_terminal.lines import LineReader, LineWriter, Unwritten
+from hermes_terminal.seat import PLATFORM, Seat
+from hermes_terminal.transcript import REPEAT
+
+__all__ = ["PipeAdapter", "Streams"]
+
+_RETRY: Final = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between the tries to hand in one line (D7)
+_FLUSH: Final = 0.5  # seconds that the last notice may take
+
+
+class Streams(msgspec.Struct, frozen=True):
+    """Descriptors of the three standard streams; None for one that was closed at the start."""
+
+    stdin: int | None = 0
+    stdout: int | None = 1
+    stderr: int | None = 2
+
+    @classmethod
+    def standard(cls) -> Streams:
+        """Those of this process. A closed one is None in `sys`, and its number may be something else by now."""
+        return cls(
+            0 if sys.stdin is not None else None,
+            1 if sys.stdout is not None else None,
+            2 if sys.stderr is not None else None,
+        )
+
+
+class PipeAdapter:
+    """The adapter without a terminal. `retry` are the pauses between tries while the store takes nothing."""
+
+    platform = PLATFORM
+    features = Features(local=True)
+
+    def __init__(self, seat: Seat, streams: Streams, retry: tuple[float, ...] = _RETRY) -> None:
+        self._seat = seat
+        self._stdin = streams.stdin
+        self._out = LineWriter(streams.stdout)
+        self._notices = LineWriter(streams.stderr)
+        self._screen = streams.stdout is not None and os.isatty(streams.stdout)
+        self._retry = retry
+        self._gone = False
+
+    async def run(self, gateway: Gateway) -> None:
+        """Deliver line after line, each when the one before is settled.
+
+        Returns when the last one is, or when nobody reads the output any more.
+        """
+        reader = LineReader(self._stdin)
+        gateway.ready()
+        address = self._seat.address
+        try:
+            await gateway.settled(address)  # what an earlier run left is no part of the first line's turn
+            while not self._gone and (line := await reader.next()) is not None:
+                if line.strip():
+                    await self._deliver(gateway, self._seat.message(line))
+                    await gateway.settled(address)
+        finally:
+            reader.stop()
+
+    async def send(self, outgoing: Outgoing) -> Sent:
+        """Write a reply to stdout, a notice to stderr. Where nobody reads the output, that is final."""
+        if outgoing.address != self._seat.address:
+            raise self._seat.elsewhere()
+        text = f"{REPEAT} {outgoing.text}" if outgoing.repeat else outgoing.text
+        if not _is_answer(outgoing):
+            await self._notice(text)
+            return Sent()
+        try:
+            await self._out.write((clean(text) if self._screen else text) + "\n")
+        except Unwritten as error:
+            self._gone = error.closed
+            if error.closed:
+                raise SendError("Nobody reads the output any more.", permanent=True) from error
+            raise SendError(f"The output takes nothing: {error}.", unknown=error.written > 0) from error
+        return Sent()
+
+    def show(self, address: Address, shown: Shown) -> None:
+        """Nothing passing is shown: the output is for replies."""
+
+    async def find(self, key: str, address: Address) -> Sent | None:
+        """A pipe cannot be asked what went through it."""
+        return None
+
+    async def _deliver(self, gateway: Gateway, message: Message) -> None:
+        for index, pause in enumerate((*self._retry, None)):
+            try:
+                await gateway.receive(message)
+                return
+            except StoreUnwritable as error:
+                if pause is None:
+                    await self._notice(f"Not taken: {message.text[:60]!r}. {error}")
+                    return
+                if index == 0:
+                    await self._notice(f"{error} Trying again.")
+                await asyncio.sleep(pause)
+            except StoreError as error:
+                await self._notice(f"Not taken: {message.text[:60]!r}. {error}")
+                return
+
+    async def _notice(self, text: str) -> None:
+        try:
+            async with asyncio.timeout(_FLUSH):
+                await self._notices.write(clean(text) + "\n")
+        except (Unwritten, TimeoutError):
+            return  # nobody reads the notices
+
+
+def _is_answer(outgoing: Outgoing) -> bool:
+    """Whether this is what somebody asked for: a reply, or the answer to a command."""
+    return outgoing.number is not None or (not outgoing.turn and outgoing.answers is not None)

@@ -1,0 +1,181 @@
+"""Adapter: what binds one chat platform, and the gateway that it talks to.
+
+An adapter turns what its platform delivers into `Message` values for `Gateway.receive`, and shows
+what comes back. It knows nothing of turns, queues or plugins. Everything beyond receiving and
+sending is declared in `Features`; what is not declared is never asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from hermes_core.messages import Address, Message, Outgoing
+
+__all__ = [
+    "Activity",
+    "Adapter",
+    "AdapterFactory",
+    "Broken",
+    "Drafted",
+    "Features",
+    "Gateway",
+    "KnownCommand",
+    "Received",
+    "Sent",
+    "Shown",
+    "Working",
+]
+
+
+class Features(msgspec.Struct, frozen=True):
+    """What an adapter can do. Each declared feature is proven by the conformance kit (P5).
+
+    `max_text`: the longest message in the platform's own count, None for any length. `drafts`: shows
+    text while it is written (`show` gets `Drafted`). `status`: shows what the agent does (`Working`).
+    `receipts`: shows what became of a message that could not start a turn (`Received`). `lookup`:
+    `find` can say whether a key was delivered. `once`: sending the same key twice shows it once, also
+    after a restart. `local`: whoever reaches it sits at this machine, and is an owner (X1).
+    """
+
+    max_text: int | None = None
+    drafts: bool = False
+    status: bool = False
+    receipts: bool = False
+    lookup: bool = False
+    once: bool = False
+    edits: bool = False
+    deletes: bool = False
+    threads: bool = False
+    native_replies: bool = False
+    local: bool = False
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """What a conversation does: `state` is idle, thinking, writing, tool or stopping; `tool` its name."""
+
+    state: str
+    tool: str = ""
+    queued: int = 0
+
+
+class Drafted(msgspec.Struct, frozen=True):
+    """More of the text that turn number `turn` is writing; `part` counts the texts of one turn from 0."""
+
+    turn: int
+    part: int
+    delta: str
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """The draft of this turn ends here and will not be completed: close it with a visible mark (I5)."""
+
+    turn: int
+    reason: str
+
+
+class Working(msgspec.Struct, frozen=True):
+    """The conversation's activity changed."""
+
+    activity: Activity
+
+
+class Received(msgspec.Struct, frozen=True):
+    """A receipt (T6): what becomes of message `id`. `kind`: queued, steering, interrupting, cancelled."""
+
+    id: str
+    kind: str
+    position: int = 0
+
+
+Shown = Drafted | Broken | Working | Received
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """The ids under which a platform keeps a message that it took."""
+
+    ids: tuple[str, ...] = ()
+
+
+class KnownCommand(msgspec.Struct, frozen=True):
+    """A command as a platform may register or complete it (without the slash)."""
+
+    name: str
+    help: str
+    usage: str
+    aliases: tuple[str, ...] = ()
+
+
+class Gateway(Protocol):
+    """What an adapter may ask of the runtime."""
+
+    async def receive(self, message: Message, committed: Callable[[], None] | None = None) -> None:
+        """Take one message in. Returns when it is committed and on its way; `committed` is called at
+        the very instant of the commit, for platforms that wait for an acknowledgement (D1).
+
+        Raises `StoreUnwritable` when it could not be kept: do not acknowledge, the platform will
+        deliver again (D7). A refused or repeated message is taken like any other.
+        """
+
+    async def edited(self, address: Address, id: str, text: str) -> None:
+        """A message was edited on the platform: replaces it while it still waits (D9)."""
+
+    async def deleted(self, address: Address, id: str) -> None:
+        """A message was deleted on the platform: cancels it while it still waits (D9)."""
+
+    def commands(self) -> tuple[KnownCommand, ...]:
+        """Every command that there is, for registration and completion."""
+
+    def activity(self, address: Address) -> Activity:
+        """What the conversation does at this instant."""
+
+    async def settled(self, address: Address) -> None:
+        """Wait until this conversation is idle: no turn runs, nothing waits for one, all is sent."""
+
+    async def interrupt(self, address: Address) -> bool:
+        """Stop the running turn and let what waits begin (I10); False where no turn ran."""
+
+    async def past(self, address: Address) -> list[tuple[str, str]]:
+        """What was said here in this epoch, oldest first: pairs of "user" or "agent" and text."""
+
+    def ready(self) -> None:
+        """The platform is reachable and messages arrive. Call it once after each (re)connect."""
+
+
+class Adapter(Protocol):
+    """One account on one platform."""
+
+    platform: str
+    features: Features
+
+    async def run(self, gateway: Gateway) -> None:
+        """Connect and deliver messages until cancelled.
+
+        Returning means that the platform has nothing more to say (end of input); an exception makes
+        the runtime start it again with back-off. A cancellation must end it within a second.
+        """
+
+    async def send(self, outgoing: Outgoing) -> Sent:
+        """Deliver one message whole. `SendError` says whether and when to try again.
+
+        Where the message completes a draft of `outgoing.turn`, the draft becomes this message.
+        """
+
+    def show(self, address: Address, shown: Shown) -> None:
+        """Show something passing. Never blocks, never raises for what the platform cannot show."""
+
+    async def find(self, key: str, address: Address) -> Sent | None:
+        """Whether the platform has the message with this key; asked only with `Features.lookup`."""
+
+
+class AdapterFactory(msgspec.Struct, frozen=True):
+    """How a plugin offers an adapter: its platform's name, and what makes one.
+
+    `open` gets the account's name and the shared options of a start (`hermes chat --name`), and must
+    not connect: that is `Adapter.run`.
+    """
+
+    platform: str
+    open: Callable[[Mapping[str, Any]], Adapter]

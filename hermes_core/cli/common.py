@@ -1,0 +1,51 @@
+"""What the commands share: the config of a command line, and lines that go to people."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from hermes_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hermes_core.config import Config
+
+__all__ = ["debugging", "load_config", "print_json", "print_line", "say"]
+
+
+def debugging(options: argparse.Namespace) -> bool:
+    """Whether tracebacks are wanted."""
+    return options.debug or os.environ.get("HERMES_DEBUG", "") not in ("", "0")
+
+
+def load_config(options: argparse.Namespace) -> Config:
+    """The config that `--config` and `--set` ask for; the environment is this process's."""
+    from hermes_core.config import Config
+
+    overrides: dict[str, str] = {}
+    for setting in options.set:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(
+                f"command line: --set {key[:60]}: a value is missing.", "Write --set section.key=value."
+            )
+        overrides[key.strip()] = value
+    return Config.load(options.config, overrides=overrides)
+
+
+def print_line(line: str = "") -> None:
+    """One line of a command's result, on stdout."""
+    print(line)  # noqa: T201 - the command line's output
+
+
+def print_json(value: Any) -> None:
+    """A command's result for programs, on stdout."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))  # noqa: T201
+
+
+def say(line: str) -> None:
+    """One line beside a command's result, on stderr."""
+    print(line, file=sys.stderr, flush=True)  # noqa: T201

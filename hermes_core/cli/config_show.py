@@ -1,0 +1,44 @@
+"""`hermes config show`: every effective setting and where it came from."""
+
+from __future__ import annotations
+
+import argparse
+
+from hermes_core.cli.common import load_config, print_json, print_line
+
+NAME: tuple[str, ...] = ("config", "show")
+HELP = "show every setting, its value and where it comes from"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--json", action="store_true", help="as JSON: a list of key, value and origin")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the settings in the order of the reference, secrets never (X2)."""
+    import msgspec
+
+    from hermes_core.config import masked
+
+    settings = load_config(options).origins()
+    if options.json:
+        print_json(
+            [
+                {
+                    "key": one.key,
+                    "value": msgspec.to_builtins(masked(one.value), enc_hook=str),
+                    "origin": one.origin,
+                }
+                for one in settings
+            ]
+        )
+        return 0
+    lines = [
+        (f"{one.key} = {msgspec.json.encode(masked(one.value), enc_hook=str).decode()}", one.origin)
+        for one in settings
+    ]
+    width = min(60, max(len(line) for line, _ in lines))
+    for line, origin in lines:
+        print_line(f"{line:<{width}}  # {origin}")
+    return 0

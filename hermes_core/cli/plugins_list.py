@@ -1,0 +1,54 @@
+"""`hermes plugins list`: what is installed, what of it is enabled, and what it brings."""
+
+from __future__ import annotations
+
+import argparse
+
+from hermes_core.cli.common import debugging, load_config, print_json, print_line
+
+NAME: tuple[str, ...] = ("plugins", "list")
+HELP = "list the installed plugins, what each brings, and what is wrong with it"
+
+_BRINGS = ("adapters", "models", "commands", "tools", "hooks")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--json", action="store_true", help="as JSON: a list, one object for each plugin")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print one line for each plugin; a plugin that failed says why below its line (P2, P4)."""
+    config = load_config(options)
+    from hermes_core.cli.logs import log_nowhere
+    from hermes_core.plugins import catalogue
+
+    if not debugging(options):
+        log_nowhere()
+    plugins = sorted(catalogue(config), key=lambda one: one.name)
+    if options.json:
+        print_json(
+            [
+                {
+                    "name": one.name,
+                    "package": one.package,
+                    "version": one.version,
+                    "enabled": one.enabled,
+                    "problem": one.problem or None,
+                    **{kind: list(getattr(one, kind)) for kind in _BRINGS},
+                }
+                for one in plugins
+            ]
+        )
+        return 0
+    width = max((len(one.name) for one in plugins), default=0)
+    for one in plugins:
+        state = "failed" if one.problem else "enabled" if one.enabled else "off"
+        print_line(f"{one.name:<{width}}  {one.version or '-':<8}  {state:<7}  {one.package}".rstrip())
+        for kind in _BRINGS:
+            names = getattr(one, kind)
+            if names:
+                print_line(f"    {kind}: {', '.join(names)}")
+        if one.problem:
+            print_line(f"    problem: {one.problem}")
+    return 0

@@ -1,0 +1,30 @@
+"""`hermes run`: every enabled adapter, until a signal says stop."""
+
+from __future__ import annotations
+
+import argparse
+
+from hermes_core.cli.common import debugging, load_config, say
+
+NAME: tuple[str, ...] = ("run",)
+HELP = "start every enabled adapter and serve until stopped"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="warning",
+        help="how much to log on stderr (default: warning)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve; one line on stderr when all adapters are up or have failed for good."""
+    config = load_config(options)
+    from hermes_core.cli.logs import log_to_stderr
+    from hermes_core.cli.serving import serve
+
+    log_to_stderr(options.log_level, config.secrets, debugging(options))
+    return serve(config, on_ready=lambda names: say(f"ready: {names}"))

@@ -1,0 +1,248 @@
+"""The sections of `hermes.toml` as frozen values; `docs/reference/config.md` says what each key means.
+
+A field is a key: its name, its type and its default are the whole definition. A plugin declares its
+own settings the same way and may use `Duration` and `secrets` like the sections here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Final
+
+import msgspec
+
+from hermes_core.errors import ConfigError
+from hermes_core.messages import When
+
+__all__ = [
+    "AccessSettings",
+    "AfterSettings",
+    "CallbackSettings",
+    "ConversationSettings",
+    "Duration",
+    "HttpSettings",
+    "InterruptSettings",
+    "JobsSettings",
+    "ModelSettings",
+    "RuntimeSettings",
+    "Secrets",
+    "SteerSettings",
+    "data_folder",
+    "duration",
+    "is_variable",
+]
+
+PROGRAM: Final = "hermes-switchboard"
+
+_DURATION: Final = re.compile(
+    r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?", re.IGNORECASE
+)
+_UNITS: Final = (86400.0, 3600.0, 60.0, 1.0)
+_NUMBER: Final = re.compile(r"\d+(?:\.\d*)?|\.\d+")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
+_USUAL_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]{0,79}")
+
+Duration = Annotated[float, msgspec.Meta(ge=0, extra={"duration": True})]
+"""Seconds; people write "30m", "1h30m" or a number of seconds (E9)."""
+
+Busy = Annotated[
+    When, msgspec.Meta(extra={"choices": (When.INTERRUPT, When.QUEUE, When.STEER, When.FOLLOWUP)})
+]
+"""The four values of `When` that can be a busy mode (T2)."""
+
+Whole = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+
+
+def duration(value: object) -> float:
+    """Seconds from "1h30m", "90s", "90" or 90 (E9); units d, h, m, s, each at most once, largest first.
+
+    `ValueError` for anything else: also for what is negative, infinite or no number.
+    """
+    seconds: float | None = None
+    if isinstance(value, str):
+        text = value.strip()
+        units = _DURATION.fullmatch(text)
+        if _NUMBER.fullmatch(text):
+            seconds = float(text)
+        elif text and units is not None:
+            seconds = sum(float(count) * unit for count, unit in zip(units.groups("0"), _UNITS, strict=True))
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            seconds = float(value)
+        except OverflowError:
+            seconds = None
+    if seconds is None or seconds < 0 or not math.isfinite(seconds):
+        raise ValueError('a duration is written "30m", "1h30m", "90s" or as a number of seconds')
+    return seconds
+
+
+def is_variable(text: str) -> bool:
+    """Whether `text` can be the name of an environment variable (and so is no secret by mistake)."""
+    return _VARIABLE.fullmatch(text) is not None
+
+
+class Secrets:
+    """Reads secrets from an environment, and takes them out of what is shown or logged (X2).
+
+    `origins` says for a dotted key where its value stands, for the error that names a missing one.
+    """
+
+    __slots__ = ("_environ", "_origins", "_read")
+
+    def __init__(
+        self,
+        environ: Mapping[str, str] = MappingProxyType({}),
+        origins: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._environ = environ
+        self._origins = origins
+        self._read: set[str] = set()
+
+    def __repr__(self) -> str:
+        return "Secrets(…)"
+
+    def read(self, key: str, variable: str) -> str | None:
+        """What the environment variable holds that the config names in `key`; None where it names none.
+
+        `ConfigError` where it is named and not set, or empty.
+        """
+        if not variable:
+            return None
+        secret = self._environ.get(variable, "").strip()
+        if secret:
+            self._read.add(secret)
+            return secret
+        # A name that does not look like one may be a secret in the wrong place: it is not repeated.
+        shown = variable if _USUAL_VARIABLE.fullmatch(variable) else "that it names"
+        place = self._origins.get(key, "")
+        raise ConfigError(
+            f"{place}{': ' if place else ''}{key}: the environment variable {shown} is not set.",
+            f"Set it before the start (export {variable}=…), or take {key} out."
+            if shown == variable
+            else f"{key} must be the name of a variable that is set before the start.",
+        )
+
+    def hide(self, text: str) -> str:
+        """`text` with every secret that was read so far replaced by `***`.
+
+        What is shorter than six characters stays: it protects nothing and is part of ordinary words.
+        """
+        for secret in sorted(self._read, key=len, reverse=True):
+            if len(secret) >= 6:
+                text = text.replace(secret, "***")
+        return text
+
+
+def data_folder() -> Path:
+    """The user's data folder of this program, by the habits of the operating system."""
+    import platformdirs  # 20 ms, and only a start without data_dir needs it
+
+    return Path(platformdirs.user_data_dir(PROGRAM, appauthor=False))
+
+
+class RuntimeSettings(msgspec.Struct, frozen=True):
+    """`[runtime]`: where the store, the output of jobs and the state of plugins are kept."""
+
+    data_dir: Path = msgspec.field(default_factory=data_folder)
+
+
+class ModelSettings(msgspec.Struct, frozen=True):
+    """`[model]`: which model answers. `timeout`: seconds without a byte; `context_chars`: of history."""
+
+    provider: str = "demo"
+    name: str = ""
+    base_url: str = ""
+    api_key_env: str = ""
+    timeout: Duration = 120.0
+    context_chars: Count = 400_000
+    secrets: Secrets = msgspec.field(default_factory=Secrets)
+
+    def secret(self) -> str | None:
+        """The API key; None where `api_key_env` is empty, `ConfigError` where it names nothing."""
+        return self.secrets.read("model.api_key_env", self.api_key_env)
+
+
+class ConversationSettings(msgspec.Struct, frozen=True):
+    """`[conversation]`: turn-taking (T1, T2). `quiet`, `catch_up`: seconds (T1, D8)."""
+
+    busy: Busy = When.INTERRUPT
+    quiet: Duration = 0.0
+    max_steps: Count = 50
+    catch_up: Duration = 3600.0
+
+
+class InterruptSettings(msgspec.Struct, frozen=True):
+    """`[interrupt]`: what an interrupted turn keeps (I6), and seconds from SIGTERM to SIGKILL (I3)."""
+
+    keep: Annotated[str, msgspec.Meta(extra={"choices": ("finished", "nothing")})] = "finished"
+    kill_after: Annotated[float, msgspec.Meta(ge=0, le=60, extra={"duration": True})] = 1.0
+
+
+class SteerSettings(msgspec.Struct, frozen=True):
+    """`[steer]`: whether tool calls that have not started are skipped when a steer comes (S4)."""
+
+    skip_pending: bool = False
+
+
+class AfterSettings(msgspec.Struct, frozen=True):
+    """`[after]`: the limits of /after (A8, A9)."""
+
+    enabled: bool = True
+    max_turns: Whole = 100
+    max_chars: Count = 2000
+    max_entries: Count = 50
+
+
+class CallbackSettings(msgspec.Struct, frozen=True):
+    """`[jobs.callbacks]`: what signs callbacks (none without it), and whether they may stay inside."""
+
+    secret_env: str = ""
+    allow_private: bool = False
+
+
+class JobsSettings(msgspec.Struct, frozen=True):
+    """`[jobs]`: limits of jobs (J6, J10). `deadline`: seconds."""
+
+    deadline: Duration = 1800.0
+    max_running: Count = 8
+    page_chars: Count = 4000
+    callbacks: CallbackSettings = CallbackSettings()
+
+
+class HttpSettings(msgspec.Struct, frozen=True):
+    """`[http]`: the one server; port 0 is a free one. `public_url`: how platforms reach it."""
+
+    host: str = "127.0.0.1"
+    port: Port = 8765
+    token_env: str = ""
+    public_url: str = ""
+
+
+class AccessSettings(msgspec.Struct, frozen=True):
+    """`[access]`: people as "platform:user id"; in `allow` also "platform:*" and "*" (X1)."""
+
+    owners: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for owner in self.owners:
+            if not _person(owner) or owner.endswith(":*"):
+                raise ValueError(
+                    f'access.owners: an owner is one person, "platform:user id", and not {owner!r}'
+                )
+        for allowed in self.allow:
+            if allowed != "*" and not _person(allowed):
+                raise ValueError(
+                    f'access.allow: write "platform:user id", "platform:*" or "*", and not {allowed!r}'
+                )
+
+
+def _person(text: str) -> bool:
+    platform, colon, person = text.partition(":")
+    return bool(platform and colon and person)

@@ -1,0 +1,126 @@
+"""Every exception that Hermes raises on purpose.
+
+    HermesError
+    ├── ConfigError          the config names something that is not there, or has the wrong type
+    ├── CommandError         a person typed a command that cannot be carried out; shown to that person
+    │   ├── BadArguments     the command exists, its arguments do not fit
+    │   └── NotAllowed       the command exists, this person may not use it
+    ├── PluginError          a plugin cannot be loaded, or breaks a rule of the hooks; names the plugin
+    ├── StoreError           the store did not take or give something; nothing was acknowledged
+    │   ├── StoreInUse       another process has this data folder
+    │   └── StoreUnwritable  disk full, read-only or locked: try again later
+    ├── ModelError           a model call failed; the text says it in words for the person who waits
+    ├── ToolError            a tool failed in a way that the model should read
+    └── SendError            a platform did not take a message
+
+Each error has a message that says what is wrong and an `advice` that says what its reader can do
+about it. Programmers see the cause (`raise … from …`); people in a chat see `str(error)`, which
+therefore never holds a path, a secret or a traceback.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BadArguments",
+    "CommandError",
+    "ConfigError",
+    "HermesError",
+    "ModelError",
+    "NotAllowed",
+    "PluginError",
+    "SendError",
+    "StoreError",
+    "StoreInUse",
+    "StoreUnwritable",
+    "ToolError",
+]
+
+
+class HermesError(Exception):
+    """The root: `message` says what is wrong, `advice` what to do about it (may be empty)."""
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.advice}".rstrip()
+
+
+class ConfigError(HermesError):
+    """The config cannot be used as it is; nothing was started."""
+
+
+class CommandError(HermesError):
+    """A command cannot be carried out; the text is shown to the person who typed it."""
+
+
+class BadArguments(CommandError):
+    """The arguments of a command do not fit what it declares."""
+
+
+class NotAllowed(CommandError):
+    """The person who typed the command lacks the role that it requires."""
+
+
+class PluginError(HermesError):
+    """A plugin cannot be loaded or broke a rule of the hooks (P2)."""
+
+    def __init__(self, plugin: str, message: str, advice: str = "") -> None:
+        super().__init__(f"plugin {plugin!r}: {message}", advice)
+        self.plugin = plugin
+
+
+class StoreError(HermesError):
+    """The store did not take or give what was asked; whatever was to be written is not written."""
+
+
+class StoreInUse(StoreError):
+    """Another process holds the lock of this data folder."""
+
+
+class StoreUnwritable(StoreError):
+    """The disk is full, read-only or locked. The same call may succeed later (D7)."""
+
+
+class ModelError(HermesError):
+    """A model call failed.
+
+    `retryable` says that the same request may succeed later; `retry_after` is the server's own
+    wish in seconds, where it gave one.
+    """
+
+    def __init__(
+        self, message: str, advice: str = "", *, retryable: bool = False, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, advice)
+        self.retryable = retryable
+        self.retry_after = retry_after
+
+
+class ToolError(HermesError):
+    """A tool failed; the model reads the text as the result of its call."""
+
+
+class SendError(HermesError):
+    """A platform did not take a message.
+
+    `retry_after` (seconds): try again then; `None` with `permanent=False`: try again with back-off.
+    `unknown`: the message may have been delivered (cut after it was written, D5).
+    `permanent`: this message will never be taken (blocked by the person, chat deleted).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        advice: str = "",
+        *,
+        retry_after: float | None = None,
+        unknown: bool = False,
+        permanent: bool = False,
+    ) -> None:
+        super().__init__(message, advice)
+        self.retry_after = retry_after
+        self.unknown = unknown
+        self.permanent = permanent

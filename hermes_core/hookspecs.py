@@ -1,0 +1,172 @@
+"""Every hook of Hermes. This file is the reference; `docs/reference/hooks.md` is made from it.
+
+A plugin is an object with methods (or a module with functions) marked `@hookimpl` that bear these
+names; it takes the arguments it wants, by name. Hooks are called by one of three verbs, only in
+`hermes_core.plugins`:
+
+- **each**: all plugins are asked, in order; the results are a list. One that fails is left out.
+- **first**: plugins are asked in order until one gives something other than None.
+- **fold**: a value is handed through all plugins; each gives the next one. One that fails is skipped.
+
+An implementation may be a plain function or a coroutine function where the hook says "may be async".
+`tryfirst` and `trylast` work as in pluggy; `hookwrapper`, `wrapper` and `firstresult` are refused,
+because a coroutine would outlive them. Each call is isolated (P2): an exception or a call over its
+time limit is reported under the plugin's name and the others are asked as if it were not there.
+Hooks fire on every path by which something can come in (P3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+
+import msgspec
+import pluggy
+
+from hermes_core.adapter import AdapterFactory
+from hermes_core.commands import Command
+from hermes_core.messages import Address, Entry, TurnEnd
+from hermes_core.models import ModelFactory
+from hermes_core.tools import Tool
+
+__all__ = ["Answer", "Interruption", "hookimpl", "hookspec", "verbs"]
+
+hookspec = pluggy.HookspecMarker("hermes")
+hookimpl = pluggy.HookimplMarker("hermes")
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A plugin's own answer to a message, in place of a turn; an empty text answers nothing."""
+
+    text: str
+
+
+class Interruption(msgspec.Struct, frozen=True):
+    """What an interrupt did (I11): names of the tools it killed, skipped and let finish before.
+
+    `abandoned` names tools that did not let themselves be cancelled, `unreachable` the process ids
+    that could not be ended.
+    """
+
+    address: Address
+    turn: int
+    killed: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    abandoned: tuple[str, ...] = ()
+    unreachable: tuple[int, ...] = ()
+
+
+# ---- what a plugin brings: asked once, when it is loaded; plain functions
+
+
+@hookspec
+def hermes_commands() -> Iterable[Command]:
+    """Commands that people can type. Verb: each.
+
+    A name or alias that another plugin has already is refused, naming both plugins.
+    """
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def hermes_tools(provider: str) -> Iterable[Tool]:
+    """Tools that the model can call. Verb: each. Names are unique, as for commands.
+
+    `provider` is the configured model's: some tools make sense with one only.
+    """
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def hermes_models() -> Iterable[ModelFactory]:
+    """Models that `[model] provider` can name. Verb: each."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def hermes_adapters() -> Iterable[AdapterFactory]:
+    """Chat platforms. Verb: each. `[adapters.PLATFORM]` configures the one with that name."""
+    raise AssertionError("a specification is never called")
+
+
+# ---- what comes in
+
+
+@hookspec
+def hermes_message(entry: Entry) -> Answer | Awaitable[Answer | None] | None:
+    """A message that is no command was committed; answer it in place of a turn, or let it pass. Verb: first.
+
+    Called after the commit and before the busy mode decides anything, so in every state of the
+    conversation. May be async; limit 5 s. A plugin that fails lets the message pass.
+    """
+    raise AssertionError("a specification is never called")
+
+
+# ---- a turn
+
+
+@hookspec
+def hermes_system_prompt(prompt: str, address: Address) -> str | Awaitable[str]:
+    """Give the system prompt of the next turn, made from `prompt`. Verb: fold.
+
+    The text must be the same for every turn unless something really changed: the provider's prompt
+    cache lives from it. May be async; limit 5 s.
+    """
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def hermes_turn_started(address: Address, turn: int, entries: tuple[Entry, ...]) -> Awaitable[None] | None:
+    """A turn starts with these entries, or goes on with them after a restart. Verb: each.
+
+    Called beside the turn, which does not wait for it. May be async; limit 5 s.
+    """
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def hermes_turn_ended(address: Address, turn: int, end: TurnEnd, reply: int | None) -> Awaitable[None] | None:
+    """A turn ended and is committed; `reply` is the number of its reply if it completed. Verb: each.
+
+    Called beside what comes next, which does not wait for it. May be async; limit 5 s.
+    """
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def hermes_interrupt(address: Address, turn: int) -> None:
+    """A turn is about to be stopped (I11). It may neither veto nor delay. Verb: each.
+
+    Called beside the stop, which does not wait for it. May be async; limit 1 s.
+    """
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def hermes_interrupted(interruption: Interruption) -> Awaitable[None] | None:
+    """A turn was stopped; `interruption` says what was killed, skipped and kept (I11). Verb: each.
+
+    Called beside what comes next, which does not wait for it. May be async; limit 5 s.
+    """
+    raise AssertionError("a specification is never called")
+
+
+class Verb(msgspec.Struct, frozen=True):
+    """How a hook is called: each, first or fold, and the seconds that one implementation may take."""
+
+    name: str
+    limit: float
+
+
+verbs: dict[str, Verb] = {
+    "hermes_adapters": Verb("each", 5.0),
+    "hermes_commands": Verb("each", 5.0),
+    "hermes_interrupt": Verb("each", 1.0),
+    "hermes_interrupted": Verb("each", 5.0),
+    "hermes_message": Verb("first", 5.0),
+    "hermes_models": Verb("each", 5.0),
+    "hermes_system_prompt": Verb("fold", 5.0),
+    "hermes_tools": Verb("each", 5.0),
+    "hermes_turn_ended": Verb("each", 5.0),
+    "hermes_turn_started": Verb("each", 5.0),
+}

@@ -1,0 +1,291 @@
+"""The frozen values that cross floors: who, where, what came in, what was said, what goes out.
+
+Nothing here does anything; every value can be compared, hashed where it makes sense, and written
+as JSON (`encode`, `decode`), which is how the store keeps it.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from hermes_core.errors import HermesError
+
+__all__ = [
+    "Address",
+    "Attachment",
+    "Author",
+    "Entry",
+    "EntryState",
+    "Item",
+    "Message",
+    "Outgoing",
+    "Reply",
+    "Role",
+    "Said",
+    "SaidKind",
+    "Step",
+    "ToolCall",
+    "ToolResult",
+    "TurnEnd",
+    "TurnRecord",
+    "When",
+    "decode",
+    "encode",
+]
+
+# Characters that stand for themselves in the string form of an address. Everything that is a
+# separator, white space, a control character, a quote or a lone surrogate is escaped, so that the
+# form is one word in a log line, a file and a shell.
+_ESCAPED: Final = re.compile(r"""[%:\s\x00-\x20\x7f-\xa0"'`\\\u2028\u2029\ud800-\udfff]""")
+_ESCAPE: Final = re.compile(r"%([0-9A-F]{2}|u[0-9A-F]{4})")
+
+
+def _escape(part: str) -> str:
+    def one(match: re.Match[str]) -> str:
+        code = ord(match[0])
+        return f"%{code:02X}" if code < 0x100 else f"%u{code:04X}"
+
+    return _ESCAPED.sub(one, part)
+
+
+def _unescape(part: str) -> str:
+    return _ESCAPE.sub(lambda match: chr(int(match[1].lstrip("u"), 16)), part)
+
+
+class Address(msgspec.Struct, frozen=True, order=True):
+    """Where a conversation takes place: one value whose string form round-trips for any ids.
+
+    `platform:account:channel` or, inside a thread, `platform:account:channel:thread`. `account` is
+    the agent's own account there (two bots on one platform are two accounts).
+    """
+
+    platform: str
+    account: str
+    channel: str
+    thread: str | None = None
+
+    def __str__(self) -> str:
+        parts = [self.platform, self.account, self.channel]
+        if self.thread is not None:
+            parts.append(self.thread)
+        return ":".join(map(_escape, parts))
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """The address whose string form is `text`; `HermesError` for anything else."""
+        parts = [_unescape(part) for part in text.split(":")]
+        if len(parts) in (3, 4):
+            address = cls(*parts)
+            if str(address) == text:
+                return address
+        raise HermesError(
+            f"{text!r} is not an address.",
+            "An address is platform:account:channel or platform:account:channel:thread.",
+        )
+
+
+class Role(enum.IntEnum):
+    """What a person may do, each including the ones before it (X1)."""
+
+    NOBODY = 0
+    USER = 1
+    ADMIN = 2
+    OWNER = 3
+
+
+class Author(msgspec.Struct, frozen=True):
+    """A person or bot on a platform. `id` is stable and decides; `name` is for eyes only."""
+
+    id: str
+    name: str = ""
+    bot: bool = False
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    """A file that came with a message: `size` in bytes where known, `ref` in the adapter's own form."""
+
+    name: str
+    media_type: str = "application/octet-stream"
+    size: int | None = None
+    ref: str = ""
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What an adapter hands in: one thing that one person wrote.
+
+    `id` is the platform's own, unique within the address: the same id twice is one message (D1).
+    `reply_to` is the platform's id of the message that this one answers natively. `group`: several
+    people can write here. `partial`: likely a part of a longer paste or album (T1). `sent` is the
+    platform's time stamp, seconds since 1970.
+    """
+
+    id: str
+    address: Address
+    author: Author
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+    reply_to: str | None = None
+    group: bool = False
+    partial: bool = False
+    sent: float | None = None
+
+
+class When(enum.StrEnum):
+    """When an entry takes effect: the one field by which everything that comes in differs."""
+
+    INTERRUPT = "interrupt"  # stop the running turn, then start with this
+    STEER = "steer"  # into the running turn, at its next gap
+    QUEUE = "queue"  # with all that waits, after the running turn
+    FOLLOWUP = "followup"  # a turn of its own, in its place in the order
+    AT_REPLY = "at_reply"  # an injection into the first turn after reply n; starts nothing
+    EVENT = "event"  # a job's end: with the next model call that may carry it
+
+
+class EntryState(enum.StrEnum):
+    """Where an entry stands. Every entry ends in one of the last four (D2)."""
+
+    WAITING = "waiting"
+    USED = "used"  # by a turn
+    HANDLED = "handled"  # by a command
+    REFUSED = "refused"  # with a message to its sender
+    CANCELLED = "cancelled"  # by its sender
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One thing that came in for a conversation, as the store keeps it.
+
+    `seq` is the place in the order of all entries, given by the store (0 before). `at_reply` is the
+    absolute reply count of an AT_REPLY entry (A4). `command` marks text that a command handles.
+    `quote` is a text of the agent that stands in front (T3). `arrived`: seconds since 1970.
+    """
+
+    id: str
+    address: Address
+    author: Author
+    text: str
+    when: When
+    seq: int = 0
+    at_reply: int | None = None
+    command: bool = False
+    group: bool = False
+    partial: bool = False
+    attachments: tuple[Attachment, ...] = ()
+    quote: str | None = None
+    arrived: float = 0.0
+
+
+class SaidKind(enum.StrEnum):
+    """What kind of text stands in the user role (S1, A6: provenance by structure)."""
+
+    MESSAGE = "message"
+    STEER = "steer"
+    NOTE = "note"
+    EVENT = "event"
+    INJECTION = "injection"
+
+
+class Said(msgspec.Struct, frozen=True, tag="said"):
+    """Text in the user role: a message, a steer, a note, an event. `author` is set in groups only."""
+
+    kind: SaidKind
+    text: str
+    author: str = ""
+    entry: str = ""
+    attachments: tuple[Attachment, ...] = ()
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call that the model asked for; `arguments` is the JSON text as it came."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class ToolResult(msgspec.Struct, frozen=True):
+    """What a call gave; `error` marks that it failed, was skipped or was interrupted."""
+
+    call_id: str
+    text: str
+    error: bool = False
+
+
+class Step(msgspec.Struct, frozen=True, tag="step"):
+    """One model call and all tool calls it asked for: each call has exactly one result.
+
+    A step without calls is the final text. `opaque` is what the provider needs to see again
+    unchanged (thinking blocks, signatures); only the model that wrote it reads it.
+    """
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    opaque: dict[str, Any] | None = None
+
+
+Item = Said | Step
+"""One element of a conversation's history, in order."""
+
+
+class TurnEnd(enum.StrEnum):
+    """How a turn ended."""
+
+    COMPLETED = "completed"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class TurnRecord(msgspec.Struct, frozen=True):
+    """A turn as the store keeps it.
+
+    `number` counts the turns of its conversation from 1. `end` is None while it runs; `reply` is the
+    number of a completed one's reply.
+    """
+
+    number: int
+    items: tuple[Item, ...]
+    end: TurnEnd | None = None
+    reply: int | None = None
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """The final text of a completed turn; `number` counts 1, 2, 3 … in its conversation."""
+
+    number: int
+    text: str
+
+
+class Outgoing(msgspec.Struct, frozen=True):
+    """One message that leaves through the outbox.
+
+    `key` names it for ever: a platform that can refuse or look up a key never shows it twice (D5).
+    `turn` is the turn whose final text this is, "" for the answer to a command or a notice.
+    `answers` is the platform's id of the message that it answers. `repeat` marks a text that may
+    have been delivered before.
+    """
+
+    key: str
+    address: Address
+    text: str
+    seq: int = 0
+    turn: str = ""
+    number: int | None = None
+    answers: str | None = None
+    repeat: bool = False
+
+
+_T = TypeVar("_T")
+
+
+def encode(value: Any) -> str:
+    """`value` as JSON text: the same value always gives the same text."""
+    return msgspec.json.encode(value).decode()
+
+
+def decode(text: str | bytes, type_: type[_T]) -> _T:
+    """The value of `type_` that `encode` wrote; `msgspec.DecodeError` for anything else."""
+    return msgspec.json.decode(text, type=type_)

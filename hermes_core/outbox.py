@@ -1,0 +1,141 @@
+"""Outbox: what leaves, in order per conversation, with retries, and never silently twice (D5).
+
+Each conversation has a lane; lanes do not wait for each other, so a platform that wants a pause of
+minutes for one chat parks that chat only. A message stays first in its lane until the platform has it
+or will certainly never take it. Before a send whose outcome could be asked for or repeated without
+harm (`Features.lookup`, `Features.once`) nothing needs to be noted; before any other the store is told
+that the outcome is uncertain from now on, so that after a crash the text goes out with its mark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from hermes_core.adapter import Adapter, Sent
+from hermes_core.errors import SendError, StoreError
+from hermes_core.messages import Address, Outgoing
+from hermes_core.store import Store
+
+__all__ = ["Outbox"]
+
+log = logging.getLogger("hermes.outbox")
+
+FIRST_PAUSE: Final = 0.5  # seconds before the second try; doubled for each further one
+LONGEST_PAUSE: Final = 60.0
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], object]
+
+
+class _Lane:
+    __slots__ = ("adapter", "busy", "waiting")
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.adapter = adapter
+        self.waiting: deque[tuple[Outgoing, bool]] = deque()
+        self.busy = False
+
+
+class Outbox:
+    """The lanes of all conversations. `drained` is called with an address whose lane became empty."""
+
+    def __init__(
+        self,
+        store: Store,
+        adapters: Mapping[str, Adapter],
+        spawn: Spawn,
+        drained: Callable[[Address], None] = lambda address: None,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._store = store
+        self._adapters = adapters
+        self._spawn = spawn
+        self._drained = drained
+        self._pause = pause
+        self._lanes: dict[Address, _Lane] = {}
+
+    def put(self, outgoing: Outgoing, *, uncertain: bool = False) -> None:
+        """Send this stored message after those put before it. `uncertain`: it may be delivered already.
+
+        Where its adapter is not on, it stays in the store for a later start.
+        """
+        adapter = self._adapters.get(outgoing.address.platform)
+        if adapter is None:
+            return
+        lane = self._lanes.get(outgoing.address)
+        if lane is None:
+            lane = self._lanes[outgoing.address] = _Lane(adapter)
+        lane.waiting.append((outgoing, uncertain))
+        if not lane.busy:
+            lane.busy = True
+            self._spawn(self._work(outgoing.address, lane), f"outbox {outgoing.address}")
+
+    def empty(self, address: Address) -> bool:
+        """Whether everything put for this conversation is sent."""
+        return address not in self._lanes
+
+    async def _work(self, address: Address, lane: _Lane) -> None:
+        try:
+            while lane.waiting:
+                outgoing, uncertain = lane.waiting[0]
+                await self._deliver(lane.adapter, outgoing, uncertain)
+                lane.waiting.popleft()
+        finally:
+            lane.busy = False
+            if not lane.waiting:
+                self._lanes.pop(address, None)
+        self._drained(address)
+
+    async def _deliver(self, adapter: Adapter, outgoing: Outgoing, uncertain: bool) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                if uncertain and adapter.features.lookup:
+                    found = await adapter.find(outgoing.key, outgoing.address)
+                    if found is not None:
+                        await self._note(self._store.sent(outgoing.key, found.ids))
+                        return
+                await self._send(adapter, outgoing, uncertain)
+            except SendError as error:
+                if error.permanent:
+                    log.error("%s cannot be delivered: %s", outgoing.key, error)
+                    await self._note(self._store.undeliverable(outgoing.key, error.message))
+                    return
+                uncertain = uncertain or error.unknown
+                if not uncertain:
+                    await self._note(self._store.unsent(outgoing.key))
+                wait = error.retry_after if error.retry_after is not None else pause
+                log.warning("%s was not taken, next try in %.1f s: %s", outgoing.key, wait, error)
+                await self._pause(wait)
+                pause = min(pause * 2, LONGEST_PAUSE)
+            else:
+                return
+
+    async def _send(self, adapter: Adapter, outgoing: Outgoing, uncertain: bool) -> None:
+        features = adapter.features
+        askable = features.lookup or features.once
+        if uncertain and not askable:
+            outgoing = msgspec.structs.replace(outgoing, repeat=True)
+            log.warning("%s may have been delivered before; it is sent again with a mark", outgoing.key)
+        if not askable:
+            await self._note(self._store.sending(outgoing.key))
+        try:
+            sent: Sent = await adapter.send(outgoing)
+        except SendError:
+            raise
+        except Exception as error:  # the edge to foreign code: an adapter's fault must not lose the message
+            log.error("adapter %s failed on %s", adapter.platform, outgoing.key, exc_info=error)
+            raise SendError(f"The adapter failed: {type(error).__name__}.", unknown=True) from error
+        await self._note(self._store.sent(outgoing.key, sent.ids))
+
+    async def _note(self, write: Awaitable[None]) -> None:
+        """A note about a message that the disk does not take changes nothing for the message itself (D7)."""
+        try:
+            await write
+        except StoreError as error:
+            log.error("the outbox could not be updated: %s", error)

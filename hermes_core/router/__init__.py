@@ -1,0 +1,175 @@
+"""Router: everything that comes in goes through here, on every path the same way (P3).
+
+Theory of operation. `receive` checks who writes, makes the entry, commits it, and puts it into the
+lane of its conversation. What happens before the commit is short and waits for nothing but the store;
+what happens after it is the lane's and the conversation's. Conversations are held in memory while
+something goes on in them, and some idle ones for speed; the store has all that is needed to make one
+again, so forgetting one loses nothing (case 53).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from hermes_core.adapter import Activity
+from hermes_core.commands import parse
+from hermes_core.errors import StoreError
+from hermes_core.inbox import Signal
+from hermes_core.messages import Address, Entry, Message, Role, When
+from hermes_core.router.lane import Lane
+from hermes_core.router.services import Access, Services, Tasks
+
+__all__ = ["Access", "Router", "Services", "Tasks"]
+
+log = logging.getLogger("hermes.router")
+
+REMEMBERED: Final = 256  # idle conversations that stay in memory
+STRANGERS: Final = 1000  # people whose last refusal is remembered
+HOUR: Final = 3600.0
+
+
+class Router:
+    """Takes messages in, and gives access to conversations."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._lanes: OrderedDict[Address, Lane] = OrderedDict()
+        self._strangers: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._accounts: dict[str, str] = {}
+
+    # -- start and end
+
+    async def restore(self) -> int:
+        """Take up what a former run left, in all conversations (D6); gives how many there were."""
+        services = self._services
+        work = await services.store.open_work()
+        for one in work:
+            address = one.conversation.address
+            if address.platform not in services.adapters:
+                continue  # its adapter is off: everything stays where it is
+            lane = self._lane(address)
+            await lane.conversation.load()
+            for outgoing in one.outbox:
+                lookup = services.adapters[address.platform].features.lookup
+                services.outbox.put(outgoing, uncertain=lookup or outgoing.key in one.uncertain)
+            lane.restore(one)
+        return len(work)
+
+    async def close(self) -> None:
+        """Leave everything as it is for the next start: running turns stay open in the store (D4)."""
+        self._services.closing = True
+        await self._services.tasks.close(self._services.config.interrupt.kill_after + 1.0)
+
+    # -- in
+
+    async def receive(self, message: Message, committed: Callable[[], None] | None = None) -> None:
+        """Take one message in; see `Gateway.receive`."""
+        services = self._services
+        address = message.address
+        role = services.access.role(address.platform, message.author)
+        if role is Role.NOBODY:
+            self._refuse(message)
+            if committed is not None:
+                committed()
+            return
+        lane = self._lanes.get(address) or self._lane(address)
+        conversation = lane.conversation
+        text = message.text
+        command = text.startswith("/") and parse(text, self._accounts.get(address.platform, "")) is not None
+        try:
+            if not conversation.loaded:
+                await conversation.load()
+            entry = Entry(
+                message.id,
+                address,
+                message.author,
+                text,
+                When.QUEUE if command else conversation.mode,
+                command=command,
+                group=message.group,
+                partial=message.partial,
+                attachments=message.attachments,
+                arrived=services.wall(),
+            )
+            admission = await services.store.admit(entry)
+        except StoreError as error:
+            conversation.refused(error)
+            raise
+        if committed is not None:
+            committed()
+        if admission.fresh:
+            lane.put(admission.entry, role)
+
+    def _refuse(self, message: Message) -> None:
+        """X1: somebody who is not served is told so, once an hour at most."""
+        person = (message.address.platform, message.author.id)
+        now = self._services.wall()
+        if message.author.bot or now - self._strangers.get(person, -HOUR) < HOUR:
+            return
+        self._strangers[person] = now
+        self._strangers.move_to_end(person)
+        if len(self._strangers) > STRANGERS:
+            self._strangers.popitem(last=False)
+        log.info("refused %s:%s", *person)
+        self._services.tell_directly(
+            message.address, "I do not know you. The operator of this agent can let you in ([access] allow)."
+        )
+
+    async def edited(self, address: Address, id_: str, text: str) -> None:
+        """D9: replace a message that still waits."""
+        lane = self._lanes.get(address)
+        if lane is not None:
+            lane.conversation.amend(id_, text)
+
+    async def deleted(self, address: Address, id_: str) -> None:
+        """D9: cancel a message that still waits."""
+        lane = self._lanes.get(address)
+        if lane is not None:
+            lane.conversation.cancel([id_])
+
+    # -- conversations
+
+    def _lane(self, address: Address) -> Lane:
+        lane = self._lanes.get(address)
+        if lane is None:
+            lane = self._lanes[address] = Lane(self._services, address)
+            if len(self._lanes) > REMEMBERED:
+                self._forget()
+        return lane
+
+    def _forget(self) -> None:
+        """Drop the oldest idle conversation; looks at a few only, so that a crowd of busy ones costs nothing."""
+        for _ in range(8):
+            address, lane = next(iter(self._lanes.items()))
+            if lane.conversation.loaded and lane.forgettable:
+                del self._lanes[address]
+                if len(self._lanes) <= REMEMBERED:
+                    return
+            else:
+                self._lanes.move_to_end(address)
+
+    async def lane(self, address: Address) -> Lane:
+        """The lane of this conversation, loaded."""
+        lane = self._lane(address)
+        if not lane.conversation.loaded:
+            await lane.conversation.load()
+        return lane
+
+    def drained(self, address: Address) -> None:
+        """The outbox has sent everything of this conversation."""
+        lane = self._lanes.get(address)
+        if lane is not None:
+            lane.changed()
+
+    def activity(self, address: Address) -> Activity:
+        """What the conversation does at this instant."""
+        lane = self._lanes.get(address)
+        return lane.conversation.activity if lane is not None else Activity("idle")
+
+    async def interrupt(self, address: Address) -> bool:
+        """I10: end the running turn and let what waits begin; False where none ran."""
+        lane = self._lanes.get(address)
+        return lane is not None and bool(lane.conversation.signal(Signal.BREAK))

@@ -1,0 +1,367 @@
+"""Conduct: the owner of one running turn. Prepares it, answers it, halts it, and makes its end durable.
+
+Theory of operation. `Conduct.run` is a task of its own that no interrupt cancels. It runs the turn in
+a second task and waits for that one to end, or for `halt`. `halt` is synchronous: in the same instant
+every tool process is signalled and the turn's task cancelled, which closes the model's connection (I1,
+I2, I3); then `run` waits in bounded rounds, and abandons what swallows its cancellation. Whatever way
+the turn ends, its end is one transaction (D3), repeated until the disk takes it (D7), and only then is
+the conversation told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from hermes_core import history
+from hermes_core.adapter import Broken, Drafted
+from hermes_core.errors import HermesError, StoreError
+from hermes_core.hookspecs import Interruption
+from hermes_core.inbox import Commit, Effect, Give, Signal, Start
+from hermes_core.messages import (
+    Address,
+    Author,
+    Entry,
+    Item,
+    Outgoing,
+    Role,
+    Said,
+    SaidKind,
+    Step,
+    TurnEnd,
+    When,
+)
+from hermes_core.router.services import Services
+from hermes_core.store import Ending, OpenTurn
+from hermes_core.tools import Scope, ToolContext
+from hermes_core.turn import Turn, TurnPlan
+
+__all__ = ["Conduct", "Ended", "Owner"]
+
+log = logging.getLogger("hermes.turn")
+
+ROUNDS: Final = 3  # of cancelling a turn that swallows it
+ROUND: Final = 0.2  # seconds
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a turn ended, for its conversation: `items` is what history keeps."""
+
+    number: int
+    end: TurnEnd
+    items: tuple[Item, ...]
+    outgoing: Outgoing | None
+
+
+class Owner(Protocol):
+    """What a running turn needs of its conversation."""
+
+    address: Address
+
+    def happen(self, signal: Signal) -> list[Effect]:
+        """Let the table answer the turn."""
+
+    def working(self, state: str, tool: str = "") -> None:
+        """The activity changed."""
+
+    def was_shown(self) -> None:
+        """People have seen something of this turn (T6)."""
+
+    def steers_wait(self) -> bool:
+        """Whether a steer waits for the next gap."""
+
+    def refused(self, error: StoreError) -> None:
+        """The disk does not take what has to be written; people get one message (D7)."""
+
+    def past(self) -> tuple[Item, ...]:
+        """The items of the turns before this one."""
+
+    def context_after(self, number: int, items: tuple[Item, ...]) -> int | None:
+        """Where the context starts once this turn is part of it; None: unchanged."""
+
+    def reply_number(self) -> int:
+        """The number of the next reply."""
+
+    def ended(self, ended: Ended) -> None:
+        """The turn has ended and that is durable."""
+
+
+class Conduct:
+    """One turn under way."""
+
+    def __init__(
+        self, services: Services, owner: Owner, number: int, entries: Sequence[Entry], role: Role
+    ) -> None:
+        self.number = number
+        self.tool = ""
+        self._services = services
+        self._owner = owner
+        self._entries = list(entries)
+        self._ids = [entry.id for entry in entries]
+        self._role = role
+        self._turn: Turn | None = None
+        self._task: asyncio.Task[str] | None = None
+        self._halted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._stopping: asyncio.Task[Any] | None = None
+        self._drafts = 0
+        self._prompt: tuple[Item, ...] = ()
+        self._report: Interruption | None = None
+
+    # -- from outside
+
+    def halt(self) -> None:
+        """End the turn now, hard. Returns at once; `Owner.ended` follows within bounds (I3, I8)."""
+        if self._halted.done():
+            return
+        self._halted.set_result(None)
+        if self._turn is not None:
+            self._turn.closed = True
+            self._turn.scope.terminate()
+        if self._task is not None:
+            self._task.cancel()
+
+    async def run(self, start: Start | OpenTurn) -> None:
+        """Conduct the turn from its start, or from where a former run of the program left it (D4)."""
+        if self._services.plugins.asks("hermes_turn_started"):
+            self._beside("hermes_turn_started", turn=self.number, entries=tuple(self._entries))
+        end, text = TurnEnd.INTERRUPTED, ""
+        try:
+            await self._prepare(start)
+            text = await self._answer()
+            end = TurnEnd.COMPLETED
+        except asyncio.CancelledError:
+            if self._services.closing or not self._halted.done():
+                await self._let_go()
+                raise
+        except HermesError as error:
+            log.warning("turn %d of %s failed", self.number, self._owner.address, exc_info=error)
+            end, text = TurnEnd.FAILED, str(error)
+        except Exception as error:  # the conversation's edge: a fault in one turn ends that turn only
+            id_ = secrets.token_hex(3)
+            log.error("turn %d of %s failed (%s)", self.number, self._owner.address, id_, exc_info=error)
+            end, text = TurnEnd.FAILED, f"Something went wrong here (error {id_}). Please try again."
+        await self._finish(end, text)
+
+    # -- the way of a turn
+
+    async def _prepare(self, start: Start | OpenTurn) -> None:
+        services, address = self._services, self._owner.address
+        self._owner.working("thinking")
+        planned: Step | None = None
+        if isinstance(start, Start):
+            self._prompt = prompt = history.prompt(start.notes, start.batch)
+            await self._durably(lambda: services.store.start_turn(address, self.number, prompt, self._ids))
+        else:
+            self._prompt, planned = start.record.items, start.planned
+        system = await self._system_prompt()
+        people = [entry for entry in self._entries if entry.when is not When.EVENT]
+        author = people[0].author if people else Author("")
+        scope = Scope(services.folder)
+        self._turn = Turn(
+            TurnPlan(
+                self.number,
+                system,
+                self._owner.past(),
+                self._prompt,
+                services.config.conversation(address.platform).max_steps,
+                planned,
+                silent=not people,
+            ),
+            services.model,
+            services.plugins.tools,
+            scope,
+            ToolContext(address, author, self._role, scope),
+            self,
+            services.pause,
+        )
+
+    async def _system_prompt(self) -> str:
+        plugins = self._services.plugins
+        if not plugins.asks("hermes_system_prompt"):
+            return ""
+        asking = asyncio.ensure_future(
+            plugins.fold("hermes_system_prompt", "", "prompt", address=self._owner.address)
+        )
+        ends: set[asyncio.Future[Any]] = {asking, self._halted}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if not asking.done():  # halted: a slow plugin does not delay it (I8)
+            asking.cancel()
+            raise asyncio.CancelledError
+        return asking.result()
+
+    async def _answer(self) -> str:
+        """Run the turn's task; CancelledError when it was halted or the program stops."""
+        assert self._turn is not None
+        if self._halted.done():
+            raise asyncio.CancelledError
+        self._task = asyncio.get_running_loop().create_task(
+            self._turn.run(), name=f"turn {self.number} of {self._owner.address}"
+        )
+        ends: set[asyncio.Future[Any]] = {self._task, self._halted}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if self._halted.done():
+            await self._let_go()
+            raise asyncio.CancelledError
+        return self._task.result()
+
+    async def _let_go(self) -> None:
+        """End the task and every tool of it, in bounded time, and say what did not end (I3)."""
+        turn, task = self._turn, self._task
+        if turn is None:
+            return
+        turn.closed = True
+        turn.scope.terminate()
+        stopping = asyncio.ensure_future(turn.scope.stop(self._services.config.interrupt.kill_after))
+        if task is not None:
+            for _ in range(ROUNDS):
+                task.cancel()
+                done, _pending = await asyncio.wait({task}, timeout=ROUND)
+                if done:
+                    break
+            if task.done():
+                if not task.cancelled():
+                    task.exception()  # looked at: what it says no longer matters
+            else:
+                log.error(
+                    "turn %d of %s swallows its cancellation and is abandoned",
+                    self.number,
+                    self._owner.address,
+                )
+        running, skipped = turn.left()
+        kept = turn.finished()
+        stopped = await stopping
+        self._report = Interruption(
+            self._owner.address,
+            self.number,
+            killed=tuple(running),
+            skipped=tuple(skipped),
+            kept=tuple(kept),
+            abandoned=tuple(turn.scope.abandoned()),
+            unreachable=tuple(stopped.unreachable),
+        )
+        for name in self._report.abandoned:
+            log.error("tool %s goes on in a thread that cannot be stopped; its result is discarded", name)
+        for pid in self._report.unreachable:
+            log.error("process %d of turn %d could not be ended", pid, self.number)
+
+    async def _finish(self, end: TurnEnd, text: str) -> None:
+        services, owner = self._services, self._owner
+        if self._drafts and end is not TurnEnd.COMPLETED:
+            services.show(owner.address, Broken(self.number, end.value))
+        items = self._kept(end)
+        number = owner.reply_number() if end is TurnEnd.COMPLETED else None
+        outgoing = self._outgoing(end, text, number)
+        ending = Ending(
+            owner.address,
+            self.number,
+            end,
+            items,
+            self._used(end, items),
+            number,
+            outgoing,
+            owner.context_after(self.number, items),
+        )
+        await self._durably(lambda: services.store.finish(ending))
+        if end is TurnEnd.INTERRUPTED and services.plugins.asks("hermes_interrupted"):
+            report = self._report or Interruption(owner.address, self.number)
+            self._beside("hermes_interrupted", interruption=report)
+        if services.plugins.asks("hermes_turn_ended"):
+            self._beside("hermes_turn_ended", turn=self.number, end=end, reply=number)
+        owner.ended(Ended(self.number, end, items, outgoing))
+
+    def _kept(self, end: TurnEnd) -> tuple[Item, ...]:
+        # halted before it was prepared: its prompt stands in history all the same
+        items = self._turn.kept() if self._turn is not None else self._prompt
+        if end is TurnEnd.COMPLETED:
+            return items
+        if self._services.config.interrupt.keep == "nothing" and end is TurnEnd.INTERRUPTED:
+            return ()
+        # E2: notes and other injections ride with the next turn and stand in no prompt twice
+        riding = (SaidKind.NOTE, SaidKind.INJECTION)
+        return tuple(item for item in items if not (isinstance(item, Said) and item.kind in riding))
+
+    def _used(self, end: TurnEnd, items: tuple[Item, ...]) -> tuple[str, ...]:
+        if end is TurnEnd.COMPLETED:
+            return tuple(self._ids)
+        back = {When.AT_REPLY} if items else {When.AT_REPLY, When.EVENT}
+        return tuple(entry.id for entry in self._entries if entry.when not in back)
+
+    def _outgoing(self, end: TurnEnd, text: str, number: int | None) -> Outgoing | None:
+        if end is TurnEnd.INTERRUPTED or not text.strip():
+            return None
+        address = self._owner.address
+        return Outgoing(
+            f"{address}#turn:{self.number}",
+            address,
+            text,
+            turn=str(self.number),
+            number=number,
+            answers=next((one.id for one in reversed(self._entries) if one.when is not When.EVENT), None),
+        )
+
+    async def _durably(self, write: Callable[[], Awaitable[None]]) -> None:
+        await self._services.durably(write, self._owner.refused)
+
+    def _beside(self, hook: str, **arguments: Any) -> None:
+        if hook != "hermes_interrupted":
+            arguments["address"] = self._owner.address
+        self._services.tasks.spawn(
+            self._services.plugins.each(hook, **arguments), f"{hook} {self._owner.address}"
+        )
+
+    # -- Port: what the turn asks
+
+    def drafted(self, part: int, delta: str) -> None:
+        """More of a text: people see it."""
+        self._drafts += 1
+        self._owner.was_shown()
+        self._services.show(self._owner.address, Drafted(self.number, part, delta))
+
+    def working(self, state: str, tool: str = "") -> None:
+        """What the turn does now."""
+        self.tool = tool
+        if tool:
+            self._owner.was_shown()
+        self._owner.working(state, tool)
+
+    def gap(self) -> tuple[Sequence[Said], Sequence[str]]:
+        """What enters between two steps."""
+        for effect in self._owner.happen(Signal.GAP):
+            if isinstance(effect, Give):
+                return self._given(effect)
+        raise asyncio.CancelledError  # the turn is being stopped
+
+    def answered(self) -> tuple[Sequence[Said], Sequence[str]] | None:
+        """Whether the turn may end with its text."""
+        for effect in self._owner.happen(Signal.ANSWERED):
+            if isinstance(effect, Give):
+                return self._given(effect)
+            if isinstance(effect, Commit):
+                return None
+        raise asyncio.CancelledError  # the turn is being stopped
+
+    def redirected(self) -> bool:
+        """S4: whether what has not started is skipped."""
+        return self._services.config.steer.skip_pending and self._owner.steers_wait()
+
+    def planned(self, step: Step) -> Awaitable[None]:
+        """D4: the calls are durable before they start."""
+        store, address = self._services.store, self._owner.address
+        return self._durably(lambda: store.plan(address, self.number, step))
+
+    def append(self, items: Sequence[Item], entries: Sequence[str]) -> Awaitable[None]:
+        """D4: a finished step, and what entered with it."""
+        store, address = self._services.store, self._owner.address
+        return self._durably(lambda: store.append(address, self.number, items, entries))
+
+    def _given(self, effect: Give) -> tuple[Sequence[Said], Sequence[str]]:
+        self._entries.extend(effect.entries)
+        ids = [entry.id for entry in effect.entries]
+        self._ids.extend(ids)
+        kinds = {When.EVENT: SaidKind.EVENT}
+        return [history.said(one, kinds.get(one.when, SaidKind.STEER)) for one in effect.entries], ids

@@ -1,0 +1,292 @@
+"""Conversation: the sole owner of one inbox, its timer and its turn.
+
+Theory of operation. `arrive` and `signal` ask the table; what it answers is performed here at once,
+synchronously and in its order. The turn runs in a `Conduct`, whose end comes back as `ended`. Nothing
+else changes the state, so there is one order of events in a conversation: the order of these calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from hermes_core import history, inbox
+from hermes_core.adapter import Activity, Received, Working
+from hermes_core.errors import StoreError
+from hermes_core.inbox import Effect, Happening, Phase, Signal, State
+from hermes_core.messages import Address, Entry, EntryState, Item, Outgoing, Role, TurnEnd, TurnRecord, When
+from hermes_core.router.conduct import Conduct, Ended
+from hermes_core.router.services import Services
+from hermes_core.store import OpenTurn
+from hermes_core.turn import least
+
+__all__ = ["Conversation"]
+
+log = logging.getLogger("hermes.router")
+
+PART_WAIT: Final = 1.5  # seconds until the next part of a paste or album is given up (T1)
+LONGEST_WAIT: Final = 5.0
+
+
+class Conversation:
+    """One conversation. `changed` is called whenever it may have become idle."""
+
+    def __init__(self, services: Services, address: Address, changed: Callable[[], None]) -> None:
+        self.address = address
+        self.key = str(address)
+        self.state = State()
+        self.busy: When | None = None  # set here with /busy, else the configured mode holds
+        self.activity = Activity("idle")
+        self._services = services
+        self._settings = services.config.conversation(address.platform)
+        self._changed = changed
+        self._context: list[tuple[int, TurnRecord]] = []
+        self._conduct: Conduct | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._gathering_since: float | None = None
+        self._roles: dict[str, Role] = {}
+        self._loading: asyncio.Future[None] | None = None
+        self._told_of_refusal = False
+
+    # -- memory
+
+    async def load(self) -> None:
+        """Read what the store has of it, once; may be awaited by several tasks. StoreError: not read."""
+        if self._loading is None:
+            self._loading = asyncio.ensure_future(self._load())
+        try:
+            await asyncio.shield(self._loading)
+        except StoreError:
+            self._loading = None
+            raise
+
+    async def _load(self) -> None:
+        record = await self._services.store.conversation(self.address)
+        turns = await self._services.store.history(self.address)
+        self.busy = record.busy
+        self._context = [(turn.number, turn) for turn in turns]
+        self.state.turns, self.state.replies = record.turns, record.replies
+
+    @property
+    def loaded(self) -> bool:
+        """Whether `load` is done."""
+        return self._loading is not None and self._loading.done()
+
+    @property
+    def idle(self) -> bool:
+        """No turn runs and nothing waits for one; everything is sent."""
+        return self.state.phase is Phase.IDLE and self._services.outbox.empty(self.address)
+
+    @property
+    def forgettable(self) -> bool:
+        """Whether all it holds stands in the store as well."""
+        return self.idle and not self.state.parked and not self.state.notes
+
+    @property
+    def mode(self) -> When:
+        """The busy mode that holds here (T2)."""
+        return self.busy or self._settings.busy
+
+    def records(self) -> list[TurnRecord]:
+        """The turns that stand in the context, oldest first."""
+        return [record for _, record in self._context]
+
+    # -- what happens
+
+    def arrive(self, entry: Entry, role: Role, *, receipt: bool = True) -> list[Effect]:
+        """Let the table decide about a committed entry, and do it; with or without showing a receipt (T6)."""
+        wait = 0.0
+        if self.state.phase is Phase.IDLE or self.state.phase is Phase.GATHERING:
+            wait = self._settings.quiet
+            if entry.partial:
+                wait = max(wait, PART_WAIT)
+        self._roles[entry.author.id] = role
+        effects = inbox.arrive(self.state, entry, admin=role >= Role.ADMIN, wait=wait)
+        return self._perform(effects, receipt=receipt)
+
+    def signal(self, signal: Signal) -> list[Effect]:
+        """A person ends something: STOP, BREAK or RESET."""
+        return self._perform(inbox.step(self.state, signal))
+
+    def restored(self, entries: tuple[Entry, ...], turn: OpenTurn | None, roles: dict[str, Role]) -> None:
+        """Take up again what a former run left (D6)."""
+        self._roles.update(roles)
+        what = Happening(entries=entries, turn=turn.record.number if turn is not None else None)
+        self._perform(inbox.step(self.state, Signal.RESTORED, what), turn)
+        if turn is not None and turn.halted:
+            self.signal(Signal.BREAK)
+
+    def cancel(self, ids: Iterable[str]) -> list[Entry]:
+        """Cancel what still waits; gives the entries."""
+        effects = self._perform(inbox.cancel(self.state, ids))
+        return [entry for one in effects if isinstance(one, inbox.Drop) for entry in one.entries]
+
+    def amend(self, id_: str, text: str) -> bool:
+        """Replace the text of an entry that still waits (D9)."""
+        return bool(self._perform(inbox.amend(self.state, id_, text)))
+
+    async def settle(self, entry: Entry, state: EntryState, text: str) -> None:
+        """Answer an entry that no turn uses: its end and the answer are one transaction (D2)."""
+        outgoing = None
+        if text.strip():
+            outgoing = Outgoing(f"{self.key}#{entry.id}", self.address, text, answers=entry.id)
+        store = self._services.store
+        await self._services.durably(
+            lambda: store.settle(self.address, (entry.id,), state, outgoing), self.refused
+        )
+        if outgoing is not None:
+            self._services.outbox.put(outgoing)
+
+    async def set_busy(self, mode: When | None) -> None:
+        """Override the configured busy mode, or with None stop doing so."""
+        self.busy = mode
+        store = self._services.store
+        await self._services.durably(lambda: store.set_busy(self.address, mode), self.refused)
+
+    # -- effects
+
+    def _perform(
+        self, effects: list[Effect], turn: OpenTurn | None = None, *, receipt: bool = True
+    ) -> list[Effect]:
+        store, address = self._services.store, self.address
+        for effect in effects:
+            if isinstance(effect, inbox.Start):
+                self._start(effect, effect.turn, (*effect.notes, *effect.batch))
+            elif isinstance(effect, inbox.Halt):
+                self._halt()
+            elif isinstance(effect, inbox.Receipt):
+                if receipt:
+                    self._services.show(address, Received(effect.entry.id, effect.kind, effect.position))
+            elif isinstance(effect, inbox.Drop):
+                ids = [entry.id for entry in effect.entries]
+                self._later(lambda ids=ids: store.settle(address, ids, EntryState.CANCELLED))  # type: ignore[misc]
+            elif isinstance(effect, inbox.Amended):
+                self._later(lambda entry=effect.entry: store.amend(entry))  # type: ignore[misc]
+            elif isinstance(effect, inbox.Wait):
+                self._wait(effect.seconds)
+            elif isinstance(effect, inbox.Renew):
+                self._context = []
+                self._later(lambda: store.reset(address))
+            elif isinstance(effect, inbox.Resume):
+                assert turn is not None
+                self.state.people = frozenset(
+                    entry.author.id for entry in turn.entries if entry.when is not When.EVENT
+                )
+                self._start(turn, effect.turn, turn.entries)
+        if effects:
+            self._count()
+        return effects
+
+    def _later(self, write: Callable[[], Awaitable[Any]]) -> None:
+        """Queue a write now, in the order of events, and see to it that it is done in the end (D7)."""
+        first: list[Awaitable[Any]] = [write()]
+        self._services.tasks.spawn(
+            self._services.durably(lambda: first.pop() if first else write(), self.refused),
+            f"write {self.key}",
+        )
+
+    def _wait(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        if self._gathering_since is None:
+            self._gathering_since = loop.time()
+        longest = self._gathering_since + max(LONGEST_WAIT, self._settings.quiet)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_at(min(loop.time() + seconds, longest), self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        self._perform(inbox.step(self.state, Signal.EXPIRED))
+        self._changed()
+
+    def _start(self, start: inbox.Start | OpenTurn, number: int, entries: tuple[Entry, ...]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._gathering_since = None
+        people = {entry.author.id for entry in entries if entry.when is not When.EVENT}
+        role = least(self._roles.get(person, Role.USER) for person in people)
+        self._conduct = Conduct(self._services, self, number, entries, role)
+        self._services.tasks.spawn(self._conduct.run(start), f"turn {number} of {self.key}")
+
+    def _halt(self) -> None:
+        conduct = self._conduct
+        assert conduct is not None, "only a running turn is halted"
+        conduct.halt()
+        self._later(lambda: self._services.store.halt(self.address, conduct.number))
+        self.working("stopping")
+        if self._services.plugins.asks("hermes_interrupt"):
+            self._services.tasks.spawn(
+                self._services.plugins.each("hermes_interrupt", address=self.address, turn=conduct.number),
+                f"hermes_interrupt {self.key}",
+            )
+
+    # -- Owner: what a running turn needs
+
+    def happen(self, signal: Signal) -> list[Effect]:
+        """Let the table answer the turn."""
+        effects = inbox.step(self.state, signal)
+        self._count()
+        return effects
+
+    def working(self, state: str, tool: str = "") -> None:
+        """The activity changed."""
+        self._tell(Activity(state, tool, self._waiting()))
+
+    def _count(self) -> None:
+        if self.activity.queued != self._waiting():
+            self._tell(msgspec.structs.replace(self.activity, queued=self._waiting()))
+
+    def _tell(self, activity: Activity) -> None:
+        if activity != self.activity:
+            self.activity = activity
+            self._services.show(self.address, Working(activity))
+
+    def _waiting(self) -> int:
+        return len(self.state.front) + len(self.state.line) + len(self.state.steers)
+
+    def was_shown(self) -> None:
+        """People have seen something of the running turn (T6)."""
+        self.state.shown = True
+
+    def steers_wait(self) -> bool:
+        """Whether a steer waits for the next gap (S4)."""
+        return bool(self.state.steers)
+
+    def refused(self, error: StoreError) -> None:
+        """The disk does not take what has to be written: one message, past the outbox (D7)."""
+        if not self._told_of_refusal:
+            self._told_of_refusal = True
+            self._services.tell_directly(self.address, f"I cannot save at the moment: {error}")
+
+    def past(self) -> tuple[Item, ...]:
+        """The items of the turns before this one."""
+        return tuple(item for _, record in self._context for item in record.items)
+
+    def context_after(self, number: int, items: tuple[Item, ...]) -> int | None:
+        """Where the context starts once this turn is part of it; None: unchanged."""
+        self._context.append((number, TurnRecord(number, items)))
+        first = history.window(self.records(), self._services.config.model.context_chars)
+        if first == 0:
+            return None
+        del self._context[:first]
+        return self._context[0][0]
+
+    def reply_number(self) -> int:
+        """The number of the next reply."""
+        return self.state.replies + 1
+
+    def ended(self, ended: Ended) -> None:
+        """The turn has ended and that is durable: its reply leaves, and what waits begins (I8)."""
+        self._told_of_refusal = False
+        self._conduct = None
+        self.working("idle")
+        if ended.outgoing is not None:
+            self._services.outbox.put(ended.outgoing)
+        kept = bool(ended.items) or ended.end is not TurnEnd.INTERRUPTED
+        self._perform(inbox.step(self.state, Signal.ENDED, Happening(end=ended.end, keep=kept)))
+        self._changed()

@@ -1,0 +1,65 @@
+"""Gateway: the router as an adapter sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hermes_core.adapter import Activity, KnownCommand
+from hermes_core.commands import Registry
+from hermes_core.messages import Address, Message, Said, SaidKind, Step
+from hermes_core.router import Router
+
+__all__ = ["AdapterGateway"]
+
+
+class AdapterGateway:
+    """`hermes_core.adapter.Gateway` for one adapter. `ready` is called once after each (re)connect."""
+
+    def __init__(self, router: Router, commands: Registry, ready: Callable[[], None]) -> None:
+        self._router = router
+        self._commands = commands
+        self._ready = ready
+
+    async def receive(self, message: Message, committed: Callable[[], None] | None = None) -> None:
+        """Take one message in."""
+        await self._router.receive(message, committed)
+
+    async def edited(self, address: Address, id: str, text: str) -> None:
+        """A message was edited on the platform."""
+        await self._router.edited(address, id, text)
+
+    async def deleted(self, address: Address, id: str) -> None:
+        """A message was deleted on the platform."""
+        await self._router.deleted(address, id)
+
+    def commands(self) -> tuple[KnownCommand, ...]:
+        """Every command that there is."""
+        return tuple(KnownCommand(one.name, one.help, one.usage, one.aliases) for one in self._commands.all())
+
+    def activity(self, address: Address) -> Activity:
+        """What the conversation does at this instant."""
+        return self._router.activity(address)
+
+    async def settled(self, address: Address) -> None:
+        """Wait until this conversation is idle."""
+        await (await self._router.lane(address)).settled()
+
+    async def interrupt(self, address: Address) -> bool:
+        """Stop the running turn and let what waits begin."""
+        return await self._router.interrupt(address)
+
+    async def past(self, address: Address) -> list[tuple[str, str]]:
+        """What was said here in this epoch, oldest first."""
+        lane = await self._router.lane(address)
+        said: list[tuple[str, str]] = []
+        for record in lane.conversation.records():
+            for item in record.items:
+                if isinstance(item, Said) and item.kind in (SaidKind.MESSAGE, SaidKind.STEER):
+                    said.append(("user", item.text))
+                elif isinstance(item, Step) and not item.calls and item.text:
+                    said.append(("agent", item.text))
+        return said
+
+    def ready(self) -> None:
+        """The platform is reachable and messages arrive."""
+        self._ready()

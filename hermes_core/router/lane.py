@@ -1,0 +1,152 @@
+"""Lane: takes what was committed for one conversation into it, in order.
+
+Theory of operation. `put` appends; a task takes one entry after the other: a command is run, a message
+is offered to plugins and then to the table. The task lives while there is something to take, so an idle
+conversation costs none. Where an entry waits for something (a slow command), the rest is taken over by
+another task at the next turn of the event loop: nothing waits behind a command (T5), and what does not
+wait is taken in exactly the order in which it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from hermes_core.commands import Context, parse
+from hermes_core.errors import CommandError
+from hermes_core.hookspecs import Answer
+from hermes_core.messages import Address, Entry, EntryState, Role
+from hermes_core.plugins import within
+from hermes_core.router.conversation import Conversation
+from hermes_core.router.services import Services
+from hermes_core.router.view import View
+from hermes_core.store import OpenWork
+
+__all__ = ["Lane"]
+
+COMMAND_LIMIT: Final = 60.0  # seconds that a command may take
+
+
+class Lane:
+    """One conversation with what is on its way into it."""
+
+    __slots__ = ("_pending", "_running", "_services", "_taking", "_waiters", "conversation")
+
+    def __init__(self, services: Services, address: Address) -> None:
+        self.conversation = Conversation(services, address, self.changed)
+        self._services = services
+        self._pending: deque[tuple[Entry, Role]] = deque()
+        self._running = False
+        self._taking = 0
+        self._waiters: list[asyncio.Future[None]] = []
+
+    # -- rest
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is on its way in, and the conversation is idle."""
+        return not self._pending and not self._taking and self.conversation.idle
+
+    @property
+    def forgettable(self) -> bool:
+        """Whether it can be dropped from memory: nobody waits for it, and the store has all of it."""
+        return self.idle and not self._waiters and self.conversation.forgettable
+
+    async def settled(self) -> None:
+        """Wait until it is idle."""
+        while not self.idle:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    def changed(self) -> None:
+        """Something ended: who waits for idleness looks again."""
+        if self._waiters and self.idle:
+            for waiter in self._waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._waiters.clear()
+
+    # -- what comes in
+
+    def put(self, entry: Entry, role: Role) -> None:
+        """A committed entry; it is taken in as soon as the event loop turns."""
+        self._pending.append((entry, role))
+        if not self._running:
+            self._running = True
+            self._services.tasks.spawn(self._drain(), "lane")
+
+    def restore(self, work: OpenWork) -> None:
+        """Take up what a former run left (D6).
+
+        With an open turn everything else arrives after it: an interrupt that was accepted interrupts.
+        Without one, what waits up to the first command is the next batch.
+        """
+        access, platform = self._services.access, self.conversation.address.platform
+        known = (*work.entries, *(work.turn.entries if work.turn is not None else ()))
+        roles = {entry.author.id: access.role(platform, entry.author) for entry in known}
+        entries = list(work.entries)
+        batch = 0
+        if work.turn is None and not self._services.plugins.asks("hermes_message"):
+            batch = next((i for i, one in enumerate(entries) if one.command), len(entries))
+        self.conversation.restored(tuple(entries[:batch]), work.turn, roles)
+        for entry in entries[batch:]:
+            self.put(entry, roles[entry.author.id])
+
+    async def _drain(self) -> None:
+        relay: asyncio.Handle | None = None
+        pending = self._pending
+        while pending:
+            entry, role = pending.popleft()
+            if pending and relay is None:
+                relay = asyncio.get_running_loop().call_soon(self._relay)
+            self._taking += 1
+            try:
+                await self._take(entry, role)
+            finally:
+                self._taking -= 1
+        self._running = False
+        if relay is not None:
+            relay.cancel()
+        self.changed()
+
+    def _relay(self) -> None:
+        if self._pending:
+            self._running = True
+            self._services.tasks.spawn(self._drain(), "lane")
+
+    async def _take(self, entry: Entry, role: Role) -> None:
+        if entry.command:
+            await self._command(entry, role)
+            return
+        plugins = self._services.plugins
+        if plugins.asks("hermes_message"):
+            answer = await plugins.first("hermes_message", entry=entry)
+            if isinstance(answer, Answer):
+                await self.conversation.settle(entry, EntryState.HANDLED, answer.text)
+                return
+        self.conversation.arrive(entry, role)
+
+    async def _command(self, entry: Entry, role: Role) -> None:
+        name, arguments = parse(entry.text) or ("", "")
+        conversation, plugins = self.conversation, self._services.plugins
+        commands = plugins.commands
+        found = commands.get(name)
+        state = EntryState.HANDLED
+        text: str | None
+        if found is None:
+            near = commands.nearest(name, role)
+            hint = f"Did you mean /{near}?" if near else "Type /help to see them all."
+            state, text = EntryState.REFUSED, f"There is no command /{name}. {hint}"
+        else:
+            view = View(self._services, conversation, entry, role)
+            context = Context(conversation.address, entry.author, role, entry, view, commands)
+            try:
+                text = await within(commands.run(found, context, arguments), COMMAND_LIMIT)
+            except CommandError as error:
+                state, text = EntryState.REFUSED, str(error)
+            except Exception as error:  # noqa: BLE001 - the edge to foreign code: a plugin's fault stays its own
+                id_ = plugins.report(commands.owner(name) or "?", f"/{name}", error)
+                text = f"/{name} failed (error {id_}). The operator finds the cause under this number in the log."
+        await conversation.settle(entry, state, text or "")

@@ -1,0 +1,156 @@
+"""What the rooms of the router share: the things that a conversation works with, and who may do what."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from hermes_core.adapter import Adapter, Shown
+from hermes_core.config import Config
+from hermes_core.errors import StoreError, StoreUnwritable
+from hermes_core.messages import Address, Author, Outgoing, Role
+from hermes_core.models import Model
+from hermes_core.outbox import Outbox
+from hermes_core.plugins import Plugins
+from hermes_core.store import Store
+
+__all__ = ["Access", "Services", "Tasks"]
+
+log = logging.getLogger("hermes.router")
+T = TypeVar("T")
+
+FIRST_PAUSE: Final = 0.25  # seconds until a write that the disk did not take is tried again (D7)
+LONGEST_PAUSE: Final = 5.0
+
+
+class Tasks:
+    """Every task of the router: each is kept, named, and its unexpected end is logged."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        """Start a task; nobody needs to wait for it."""
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("task %s failed", task.get_name(), exc_info=task.exception())
+
+    async def close(self, patience: float) -> None:
+        """Cancel all tasks and wait for them, in bounded rounds."""
+        for _ in range(3):
+            if not self._tasks:
+                return
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(set(self._tasks), timeout=patience)
+        for task in self._tasks:
+            log.error("task %s did not let itself be cancelled and is abandoned", task.get_name())
+
+
+class Access:
+    """Who may do what, by stable ids only (X1): a name decides nothing."""
+
+    def __init__(self, config: Config, adapters: Mapping[str, Adapter]) -> None:
+        self._owners = frozenset(config.access.owners)
+        self._allowed = frozenset(config.access.allow)
+        self._everybody = "*" in self._allowed
+        self._local = frozenset(name for name, one in adapters.items() if one.features.local)
+        self._known: dict[tuple[str, str], Role] = {}
+
+    def role(self, platform: str, author: Author) -> Role:
+        """The role of this person on this platform; NOBODY is not served."""
+        if platform in self._local:
+            return Role.OWNER
+        known = self._known.get((platform, author.id))
+        if known is None:
+            known = self._role(platform, author)
+            if len(self._known) < 10_000:
+                self._known[platform, author.id] = known
+        return known
+
+    def _role(self, platform: str, author: Author) -> Role:
+        person = f"{platform}:{author.id}"
+        if person in self._owners:
+            return Role.OWNER
+        if self._everybody or f"{platform}:*" in self._allowed or person in self._allowed:
+            return Role.USER
+        return Role.NOBODY
+
+
+@dataclass(slots=True)
+class Services:
+    """What a conversation works with. One value for all conversations of a run."""
+
+    config: Config
+    store: Store
+    plugins: Plugins
+    model: Model
+    adapters: Mapping[str, Adapter]
+    access: Access
+    outbox: Outbox
+    tasks: Tasks
+    folder: Path  # records of running processes
+    wall: Callable[[], float]  # seconds since 1970
+    pause: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
+    closing: bool = False  # the program stops: turns are left open for the next start
+    notices: int = 0
+
+    @property
+    def model_name(self) -> str:
+        """The model as people may read it."""
+        settings = self.config.model
+        return f"{settings.provider} {settings.name}".strip()
+
+    def tell_directly(self, address: Address, text: str) -> None:
+        """Send a notice past the store and the outbox, once: for what cannot be kept, or need not be."""
+        adapter = self.adapters.get(address.platform)
+        if adapter is None:
+            return
+        self.notices += 1
+        outgoing = Outgoing(f"{address}#notice:{self.wall()}:{self.notices}", address, text)
+
+        async def send() -> None:
+            try:
+                await adapter.send(outgoing)
+            except Exception as error:  # the edge to foreign code: a notice is worth one try
+                log.warning("a notice to %s was not delivered", address, exc_info=error)
+
+        self.tasks.spawn(send(), "notice")
+
+    def show(self, address: Address, shown: Shown) -> None:
+        """Hand something passing to the adapter; what it does wrong is logged and changes nothing (P2)."""
+        adapter = self.adapters.get(address.platform)
+        if adapter is None:
+            return
+        try:
+            adapter.show(address, shown)
+        except Exception as error:  # the edge to foreign code: showing must never stop the work
+            log.error("adapter %s failed to show %s", address.platform, type(shown).__name__, exc_info=error)
+
+    async def durably(self, write: Callable[[], Awaitable[T]], refused: Callable[[StoreError], None]) -> T:
+        """Repeat `write` until the disk takes it (D7). `refused` is called once, with the first refusal.
+
+        Cancelled, it leaves the write undone; nothing was acknowledged.
+        """
+        pause = FIRST_PAUSE
+        told = False
+        while True:
+            try:
+                return await write()
+            except StoreUnwritable as error:
+                if not told:
+                    told = True
+                    log.error("the store refuses to write; trying again: %s", error)
+                    refused(error)
+            await self.pause(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)

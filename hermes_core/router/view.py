@@ -1,0 +1,117 @@
+"""View: what a command may do with the conversation in which it was typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hermes_core import inbox
+from hermes_core.commands import Entered, Snapshot
+from hermes_core.inbox import Drop, Halt, Receipt, Signal, Start
+from hermes_core.messages import Entry, Role, When
+from hermes_core.router.conversation import Conversation
+from hermes_core.router.services import Services
+
+__all__ = ["View"]
+
+
+class View:
+    """`hermes_core.commands.ConversationView` for one command entry."""
+
+    def __init__(self, services: Services, conversation: Conversation, entry: Entry, role: Role) -> None:
+        self._services = services
+        self._conversation = conversation
+        self._entry = entry
+        self._role = role
+        self._entered = 0
+
+    def snapshot(self) -> Snapshot:
+        """The state at this instant."""
+        one = self._conversation
+        running = one.state.phase not in (inbox.Phase.IDLE, inbox.Phase.GATHERING)
+        return Snapshot(
+            one.address,
+            one.activity.state,
+            one.state.turns if running else None,
+            one.activity.tool,
+            tuple(inbox.waiting(one.state)),
+            tuple(inbox.notes(one.state)),
+            one.state.replies,
+            one.mode,
+            self._services.model_name,
+            len(one.records()),
+        )
+
+    async def cancel(self, ids: Iterable[str]) -> list[Entry]:
+        """Cancel waiting entries; gives those that still waited."""
+        return self._conversation.cancel(ids)
+
+    async def enter(self, text: str, when: When) -> Entered:
+        """Put `text` in as an entry of the person who typed the command; gives what became of it."""
+        entry = await self._admit(text, when, None)
+        if entry is None:
+            return Entered("known")
+        effects = self._conversation.arrive(entry, self._role, receipt=False)
+        for effect in effects:
+            if isinstance(effect, Receipt):
+                return Entered(effect.kind, effect.position)
+            if isinstance(effect, Halt):
+                return Entered("interrupting")
+        return Entered("started" if any(isinstance(one, Start) for one in effects) else "queued")
+
+    async def note(self, text: str, replies: int) -> Entry:
+        """Keep `text` for the first turn that starts after `replies` more replies (A1)."""
+        at = self._conversation.state.replies + replies
+        entry = await self._admit(text, When.AT_REPLY, at)
+        assert entry is not None, "the entry of a command is handled once"
+        self._conversation.arrive(entry, self._role)
+        return entry
+
+    async def _admit(self, text: str, when: When, at: int | None) -> Entry | None:
+        # The id is made from the command's own: when a crash makes the command run again, this is
+        # found again and not put in twice (D6).
+        self._entered += 1
+        source = self._entry
+        entry = Entry(
+            f"{source.id}+{self._entered}",
+            source.address,
+            source.author,
+            text,
+            when,
+            at_reply=at,
+            group=source.group,
+            attachments=source.attachments,
+            arrived=source.arrived,
+        )
+        store = self._services.store
+        admission = await self._services.durably(lambda: store.admit(entry), self._conversation.refused)
+        return admission.entry if admission.fresh else None
+
+    async def stop(self) -> tuple[bool, list[Entry]]:
+        """I10: whether a turn ran, and what was cancelled."""
+        return self._end(Signal.STOP)
+
+    async def interrupt(self) -> bool:
+        """I10: end the running turn and let what waits begin."""
+        return self._end(Signal.BREAK)[0]
+
+    async def reset(self) -> tuple[bool, list[Entry]]:
+        """T7: whether a turn was stopped, and what was cancelled."""
+        riding = [one for one in self._conversation.state.carried if one.when is When.AT_REPLY]
+        ran, dropped = self._end(Signal.RESET)
+        return ran, [*dropped, *(riding if ran else ())]
+
+    def _end(self, signal: Signal) -> tuple[bool, list[Entry]]:
+        effects = self._conversation.signal(signal)
+        dropped = [entry for one in effects if isinstance(one, Drop) for entry in one.entries]
+        return any(isinstance(one, Halt) for one in effects), dropped
+
+    async def set_busy(self, mode: When | None) -> When:
+        """Set the busy mode of this conversation; gives what holds now."""
+        await self._conversation.set_busy(mode)
+        return self._conversation.mode
+
+    async def quote(self, latest: int) -> tuple[int, str] | None:
+        """Number and text of the `latest`-th latest reply."""
+        number = self._conversation.state.replies - latest + 1
+        found = await self._services.store.replies(self._conversation.address, [number])
+        return (number, found[number]) if number in found else None

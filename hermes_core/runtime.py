@@ -1,0 +1,235 @@
+"""Runtime: assembles the house in one `async with`, runs its adapters, and stops everything in order.
+
+Order of a start: data folder and its lock, plugins, model, adapters, what a former run left, then the
+adapters begin to deliver. Order of a stop: adapters deliver no more, running turns are let go (their
+processes ended, their place kept in the store), the outbox stops, the model's connections close, the
+store commits and gives the folder free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Self
+
+from hermes_core import processes
+from hermes_core.adapter import Adapter
+from hermes_core.config import Config
+from hermes_core.errors import ConfigError, StoreUnwritable
+from hermes_core.models import Model
+from hermes_core.outbox import Outbox
+from hermes_core.plugins import Plugins, load
+from hermes_core.router import Access, Router, Services, Tasks
+from hermes_core.router.gateway import AdapterGateway
+from hermes_core.store import Store
+
+__all__ = ["Runtime"]
+
+log = logging.getLogger("hermes.runtime")
+
+FIRST_PAUSE: Final = 1.0  # seconds until an adapter that failed is started again; doubled each time
+LONGEST_PAUSE: Final = 60.0
+STEADY: Final = 60.0  # seconds after which an adapter that ran counts as healthy again
+
+
+class Runtime:
+    """One run of the program.
+
+    `adapters` names the platforms to serve (None: every enabled one that the config names). `options`
+    has what a start gives to an adapter beside the config. `on_ready` is called once, when every adapter
+    is connected or has failed for good, with the names of the connected ones. `store` and `plugins` may
+    be handed in by who embeds or tests it.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        adapters: Sequence[str] | None = None,
+        options: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+        on_ready: Callable[[str], None] | None = None,
+        store: Store | None = None,
+        plugins: Plugins | None = None,
+    ) -> None:
+        self.config = config
+        self._wanted = adapters
+        self._options = options
+        self._on_ready = on_ready
+        self._given_store = store
+        self._given_plugins = plugins
+        self._stopping = asyncio.Event()
+        self._stack = AsyncExitStack()
+        self._ready: dict[str, bool] = {}
+        self._announced = False
+        self.router: Router
+        self.services: Services
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._assemble()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def _assemble(self) -> None:
+        folder = self.config.runtime.data_dir
+        plugins = self._given_plugins or load(self.config)
+        model = self._model(plugins)
+        adapters = self._adapters(plugins)
+        store = self._given_store or await _open(folder)
+        self._stack.push_async_callback(store.close)
+        self._stack.push_async_callback(model.aclose)
+        running = folder / "running"
+        self._sweep(running)
+        tasks = Tasks()
+        outbox = Outbox(store, adapters, tasks.spawn, lambda address: self.router.drained(address))
+        self.services = Services(
+            self.config,
+            store,
+            plugins,
+            model,
+            adapters,
+            Access(self.config, adapters),
+            outbox,
+            tasks,
+            running,
+            time.time,
+        )
+        self.router = Router(self.services)
+        self._stack.push_async_callback(self.router.close)
+
+    def _sweep(self, running: Path) -> None:
+        """End the blocking tools that a dead run left behind (E5)."""
+        try:
+            running.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnwritable(
+                "The data folder cannot be written.", "Free some space, or set [runtime] data_dir."
+            ) from error
+        for swept in processes.sweep(running):
+            log.warning("ended a process that a former run left behind: %s", swept)
+
+    def _model(self, plugins: Plugins) -> Model:
+        provider = self.config.model.provider
+        factory = plugins.models.get(provider)
+        if factory is None:
+            place = self.config.place("model.provider")
+            near = difflib.get_close_matches(provider, plugins.models, 1)
+            known = ", ".join(sorted(plugins.models)) or "none"
+            problem = plugins.infos[provider].problem if provider in plugins.infos else ""
+            advice = f"Did you mean {near[0]!r}?" if near else f"Enabled plugins bring: {known}."
+            raise ConfigError(
+                f"{place + ': ' if place else ''}There is no model {provider!r}.",
+                f"Its plugin has a problem: {problem}" if problem else advice,
+            )
+        return factory.open(self.config.model)
+
+    def _adapters(self, plugins: Plugins) -> dict[str, Adapter]:
+        if self._wanted is None:
+            # the terminal is enabled by default, but serves `chat`; here it must be written
+            wanted = [name for name in plugins.adapters if self.config.given(f"adapters.{name}")]
+        else:
+            wanted = list(self._wanted)
+        opened: dict[str, Adapter] = {}
+        for name in wanted:
+            factory = plugins.adapters.get(name)
+            if factory is None:
+                problem = plugins.infos[name].problem if name in plugins.infos else ""
+                raise ConfigError(
+                    f"The adapter {name!r} is not there.", problem or "Enable or install its plugin."
+                )
+            options = {"data_dir": self.config.runtime.data_dir, **self._options.get(name, {})}
+            opened[name] = factory.open(options)
+        if not opened:
+            raise ConfigError(
+                "The config names no adapter that is enabled, so nobody could reach the agent.",
+                "Write one, such as [adapters.telegram]; or talk to it here with: hermes chat",
+            )
+        return opened
+
+    # -- running
+
+    async def run(self) -> None:
+        """Serve until every adapter has returned, or `stop` is called.
+
+        Raises what an adapter raised only where it is the single one and failed before it was ready.
+        """
+        await self.router.restore()
+        adapters = self.services.adapters
+        running = {
+            asyncio.create_task(self._serve(name, adapter), name=f"adapter {name}")
+            for name, adapter in adapters.items()
+        }
+        stopping = asyncio.create_task(self._stopping.wait(), name="stop")
+        try:
+            while running and not stopping.done():
+                done, _ = await asyncio.wait({*running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                for task in done & running:
+                    running.discard(task)
+                    task.result()
+        finally:
+            stopping.cancel()
+            for task in running:
+                task.cancel()
+            if running:
+                _, deaf = await asyncio.wait(running, timeout=2.0)
+                for task in deaf:
+                    log.error("%s did not stop in time and is abandoned", task.get_name())
+
+    def stop(self) -> None:
+        """Let `run` return; what waits is kept for the next start."""
+        self._stopping.set()
+
+    async def _serve(self, name: str, adapter: Adapter) -> None:
+        """Run one adapter, and start it again with back-off when it fails."""
+        pause = FIRST_PAUSE
+        gateway = AdapterGateway(
+            self.router, self.services.plugins.commands, lambda: self._is_ready(name, True)
+        )
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            try:
+                await adapter.run(gateway)
+            except ConfigError as error:
+                log.error("adapter %s: %s", name, error)
+                self._is_ready(name, False)
+                if len(self.services.adapters) == 1:
+                    raise
+                return
+            except Exception as error:  # the adapter's edge: it is started again, the others go on (P2)
+                log.error("adapter %s failed; next start in %.0f s", name, pause, exc_info=error)
+            else:
+                self._is_ready(name, False)
+                return
+            if loop.time() - began > STEADY:
+                pause = FIRST_PAUSE
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _is_ready(self, name: str, ready: bool) -> None:
+        if name in self._ready:
+            return
+        self._ready[name] = ready
+        if not self._announced and len(self._ready) == len(self.services.adapters):
+            self._announced = True
+            if self._on_ready is not None:
+                self._on_ready(", ".join(one for one in self.services.adapters if self._ready[one]))
+
+
+async def _open(folder: Path) -> Store:
+    from hermes_core.store.sqlite import SQLiteStore  # who hands in a store of its own does without
+
+    return await SQLiteStore.open(folder)

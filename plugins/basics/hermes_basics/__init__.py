@@ -1,0 +1,1 @@
+"""The commands that every conversation has: /help, /status, /new."""

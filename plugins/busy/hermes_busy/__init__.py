@@ -1,0 +1,1 @@
+"""What happens to a message that comes while the agent works: /stop, /interrupt, /queue, /followup, /busy."""

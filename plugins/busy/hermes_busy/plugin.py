@@ -1,0 +1,155 @@
+"""/stop, /interrupt, /queue, /followup and /busy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from hermes_core.commands import Command, Context, Entered, Rest, command, words
+from hermes_core.errors import BadArguments
+from hermes_core.hookspecs import hookimpl
+from hermes_core.messages import Entry, When
+
+__all__ = ["BusyPlugin"]
+
+_QUOTES = ('"', "'", "“", "„", "«")
+
+
+@command("stop")
+async def stop(context: Context) -> str:
+    """Stop the running work, cancel what waits, start nothing."""
+    ran, cancelled = await context.conversation.stop()
+    if not ran and not cancelled:
+        return "Nothing runs here and nothing waits."
+    done = ["Stopped."] if ran else ["Nothing ran."]
+    if cancelled:
+        done.append(f"Cancelled {_count(len(cancelled), 'waiting message')}.")
+    return " ".join(done)
+
+
+@command("interrupt")
+async def interrupt(context: Context, text: Rest = Rest("")) -> str | None:
+    """Stop the running work and begin with TEXT, or with what waits."""
+    if text:
+        entered = await context.conversation.enter(_unquoted(text), When.INTERRUPT)
+        if entered.kind == "queued":
+            return (
+                f"Queued at position {entered.position}: only the person whose work runs can interrupt it."
+                if entered.position
+                else "This comes next."
+            )
+        return None
+    return None if await context.conversation.interrupt() else "Nothing runs here."
+
+
+@command("followup")
+async def followup(context: Context, text: Rest) -> str | None:
+    """Let TEXT have a turn of its own, in its place in the order."""
+    return _answer(await context.conversation.enter(_unquoted(text), When.FOLLOWUP))
+
+
+@command("queue")
+async def queue(context: Context, text: Rest) -> str | None:
+    """Let TEXT wait for the end of the running work; or: list, cancel POSITION|ID, clear."""
+    match words(text) if not text.startswith(_QUOTES) else []:
+        case ["list"]:
+            return _listing(context)
+        case ["clear"]:
+            waiting = context.conversation.snapshot().waiting
+            gone = await context.conversation.cancel([entry.id for entry in waiting])
+            return f"Cancelled {_count(len(gone), 'waiting message')}." if gone else "Nothing waits."
+        case ["cancel", which]:
+            return await _cancel(context, which)
+        case ["cancel", *_]:
+            raise BadArguments(
+                "/queue cancel needs one position or id.",
+                'Type /queue list to see them. To queue this as a text, put it in quotes: /queue "cancel …"',
+            )
+        case ["list" | "clear" as name, *_]:
+            raise BadArguments(
+                f"/queue {name} takes nothing more.",
+                f'To queue this as a text, put it in quotes: /queue "{name} …"',
+            )
+    return _answer(await context.conversation.enter(_unquoted(text), When.QUEUE))
+
+
+@command("busy")
+async def busy(
+    context: Context, mode: Literal["interrupt", "queue", "steer", "followup", "default"] | None = None
+) -> str:
+    """Show or set what a message does that comes during work."""
+    if mode is None:
+        now = context.conversation.snapshot().busy
+        return f"A message during work: {now.value}. Others: interrupt, queue, steer, followup, default."
+    now = await context.conversation.set_busy(None if mode == "default" else When(mode))
+    return f"From now on a message during work: {now.value}."
+
+
+def _listing(context: Context) -> str:
+    waiting = context.conversation.snapshot().waiting
+    if not waiting:
+        return "Nothing waits."
+    rows = [
+        f"{position}. [{short(entry)}] {_first_words(entry.text)}"
+        + (f" ({entry.when.value})" if entry.when in (When.STEER, When.FOLLOWUP) else "")
+        for position, entry in enumerate(waiting[:50], 1)
+    ]
+    if len(waiting) > len(rows):
+        rows.append(f"… and {len(waiting) - len(rows)} more")
+    return "\n".join(rows)
+
+
+async def _cancel(context: Context, which: str) -> str:
+    waiting = context.conversation.snapshot().waiting
+    found = next((entry for entry in waiting if short(entry) == which.lower().strip("[]")), None)
+    if found is None and which.isdecimal() and 1 <= int(which) <= len(waiting):
+        found = waiting[int(which) - 1]
+    gone = await context.conversation.cancel([found.id]) if found is not None else []
+    if not gone:
+        raise BadArguments(f"Nothing waits under {which!r}.", "Type /queue list to see what does.")
+    return f"Cancelled: {_first_words(gone[0].text)}"
+
+
+def short(entry: Entry) -> str:
+    """The short id of a waiting entry: a letter and its place in the order of all entries, in base 36."""
+    number, digits = entry.seq, ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return f"q{digits or '0'}"
+
+
+def _unquoted(text: str) -> str:
+    """A text that is one quoted string stands for what is inside (E4)."""
+    if text.startswith(_QUOTES):
+        found = words(text)
+        if len(found) == 1:
+            return found[0]
+    return text
+
+
+def _answer(entered: Entered) -> str | None:
+    match entered.kind:
+        case "queued":
+            return f"Queued at position {entered.position}." if entered.position else "Queued."
+        case "steering":
+            return "This goes into the running work at its next step."
+    return None
+
+
+def _first_words(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:59]}…"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+class BusyPlugin:
+    """Five commands; no settings: the configured mode is `[conversation] busy`."""
+
+    @hookimpl
+    def hermes_commands(self) -> Iterable[Command]:
+        """The commands."""
+        return (stop, interrupt, queue, followup, busy)

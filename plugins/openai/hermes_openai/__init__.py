@@ -1,0 +1,1 @@
+"""Hermes plugin: models behind any server that speaks the OpenAI chat completions API."""

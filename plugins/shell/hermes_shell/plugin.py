@@ -1,0 +1,87 @@
+"""What `hermes` loads: the tool `run_command`, and one sentence of the system prompt about it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from hermes_core.errors import ConfigError
+from hermes_core.hookspecs import hookimpl
+from hermes_core.messages import Address, Role
+from hermes_core.tools import Program, Tool, tool
+
+__all__ = ["ShellPlugin", "ShellSettings"]
+
+_LONGEST: Final = 3600.0  # seconds that a blocking command may take
+_SECRET: Final = re.compile(
+    r"(?:^|_)(?:TOKEN|KEY|SECRET|CREDENTIAL)S?$|PASSWORD|PASSWD|^HERMES__", re.IGNORECASE
+)
+
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=_LONGEST)]
+
+
+class ShellSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[plugins.shell]`; the README says what each key means."""
+
+    approval: Literal["ask", "never"] = "ask"
+    cwd: str = ""
+    timeout: Seconds = 60.0
+    output_limit: Annotated[int, msgspec.Meta(ge=1000)] = 20_000
+    hide: tuple[str, ...] = ()
+
+
+class ShellPlugin:
+    """Lets owners and admins have the agent run commands on this machine."""
+
+    Settings = ShellSettings
+
+    def __init__(self, settings: ShellSettings) -> None:
+        self._settings = settings
+        self._folder = Path(settings.cwd).expanduser() if settings.cwd else Path.cwd()
+        if not self._folder.is_dir():
+            raise ConfigError("plugins.shell.cwd is no folder.", "Name one that exists, or leave it out.")
+
+    @hookimpl
+    def hermes_tools(self) -> Iterable[Tool]:
+        """See the hook."""
+        settings, folder = self._settings, self._folder
+
+        # The deadline of the tool itself never counts: each program brings its own.
+        @tool("run_command", deadline=settings.timeout, role=Role.ADMIN)
+        def run_command(command: str, timeout: Seconds = settings.timeout) -> Program:
+            """Run a command with /bin/sh on the agent's machine and wait for it.
+
+            Gives stdout and stderr together, and the exit code unless it is 0. There is no terminal
+            and nothing to read on stdin. Each call starts in the same folder. What the command leaves
+            running in the background is ended with it.
+
+            Args:
+                command: What to run, as one would type it.
+                timeout: Seconds until it is stopped with all that it started.
+            """
+            return Program(
+                ("/bin/sh", "-c", command),
+                cwd=str(folder),
+                env=dict.fromkeys(_secrets(settings.hide)),
+                output_limit=settings.output_limit,
+                deadline=timeout,
+            )
+
+        return [run_command]
+
+    @hookimpl
+    def hermes_system_prompt(self, prompt: str, address: Address) -> str:
+        """See the hook. The sentence is the same for the whole run."""
+        sentence = f"Commands given to run_command start in the folder {self._folder} on the machine that you run on."
+        return f"{prompt}\n\n{sentence}".lstrip()
+
+
+def _secrets(hide: Iterable[str]) -> list[str]:
+    """Names of variables that a command does not get: what looks like a secret, and what the config hides."""
+    hidden = frozenset(hide)
+    return [name for name in os.environ if name in hidden or _SECRET.search(name)]

@@ -1,0 +1,1 @@
+"""Redirect the running turn without losing its work: /steer."""

@@ -1,0 +1,444 @@
+"""What only SQLiteStore promises: commits shared, kills survived, disks full, files damaged, versions."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import random
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes_core.errors import StoreError, StoreInUse, StoreUnwritable
+from hermes_core.messages import (
+    Address,
+    Author,
+    Entry,
+    EntryState,
+    Outgoing,
+    Step,
+    TurnEnd,
+    When,
+)
+from hermes_core.store import Ending, rows
+from hermes_core.store.schema import MIGRATIONS, migrate, version
+from hermes_core.store.sqlite import SQLiteStore
+from hermes_core.store.writes import Writes
+
+PROGRAM = Path(__file__).with_name("store_program.py")
+VERSION_1 = Path(__file__).with_name("store_version_1.sql")
+HERE = Address("test", "bot", "talk")
+FLOOD = Address("test", "bot", "flood")
+
+
+def entry(id_: str, address: Address = HERE, text: str = "hello") -> Entry:
+    return Entry(id_, address, Author("1"), text, When.QUEUE)
+
+
+def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(PROGRAM), *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def report_of(*command: str | Path) -> dict[str, Any]:
+    """What the program found, from its last line."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SQLiteStore]:
+    store = await SQLiteStore.open(tmp_path / "data")
+    yield store
+    await store.close()
+
+
+# ---- the folder
+
+
+async def test_data_is_for_its_owner_only(store: SQLiteStore, tmp_path: Path) -> None:
+    """(X2)"""
+    await store.admit(entry("a"))
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "data").iterdir()}
+    assert {"hermes.db", "hermes.db-wal", "lock"} <= modes.keys()
+    assert set(modes.values()) == {0o600}
+
+
+async def test_a_second_process_is_told_which_one_has_the_folder(tmp_path: Path) -> None:
+    holder = start("hold", tmp_path)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        with pytest.raises(StoreInUse, match=rf"process {holder.pid}\b.*Stop that process"):
+            await SQLiteStore.open(tmp_path)
+        holder.kill()
+        holder.wait()
+        await (await SQLiteStore.open(tmp_path)).close()
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+async def test_the_same_process_cannot_open_a_folder_twice_but_again_once_it_is_closed(
+    tmp_path: Path,
+) -> None:
+    first = await SQLiteStore.open(tmp_path)
+    with pytest.raises(StoreInUse, match=str(os.getpid())):
+        await SQLiteStore.open(tmp_path)
+    await asyncio.gather(first.close(), first.close())
+    second = await SQLiteStore.open(tmp_path)
+    await second.close()
+
+
+async def test_a_cancelled_opening_lets_the_folder_go(tmp_path: Path) -> None:
+    opening = asyncio.create_task(SQLiteStore.open(tmp_path))
+    await asyncio.sleep(0)
+    opening.cancel()
+    await asyncio.wait({opening})
+    assert opening.cancelled()
+    async with asyncio.timeout(10):
+        while True:  # its thread needs a moment
+            try:
+                await (await SQLiteStore.open(tmp_path)).close()
+                break
+            except StoreInUse:
+                await asyncio.sleep(0.01)
+
+
+async def test_nothing_is_taken_after_the_end(tmp_path: Path) -> None:
+    store = await SQLiteStore.open(tmp_path)
+    await store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.admit(entry("a"))
+
+
+# ---- commits
+
+
+async def test_what_waits_together_is_committed_together(store: SQLiteStore) -> None:
+    before = store.commits
+    admissions = await asyncio.gather(*(store.admit(entry(str(number))) for number in range(100)))
+    assert [one.fresh for one in admissions] == [True] * 100
+    assert 1 <= store.commits - before <= 20
+
+
+async def test_a_lone_write_is_committed_at_once(store: SQLiteStore) -> None:
+    before = store.commits
+    for number in range(5):
+        await store.admit(entry(str(number)))
+    assert store.commits - before == 5
+
+
+async def test_reading_commits_nothing(store: SQLiteStore) -> None:
+    before = store.commits
+    await store.history(HERE)
+    await store.open_work()
+    assert store.commits == before
+
+
+async def test_data_that_cannot_be_stored_fails_alone_and_is_logged_once_though_nobody_awaits_it(
+    store: SQLiteStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """(D7) A lone surrogate is no text; SQLite has no number of 70 bits."""
+    caplog.set_level(logging.WARNING)
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    store.admit(entry("bad", text="\ud800"))
+    store.start_turn(FLOOD, 2**70, [], [])
+    good = store.admit(entry("good"))
+    assert (await good).fresh
+    assert [one.id for one in await store.waiting(HERE)] == ["good"]
+    assert [str(one.address) for one in await store.conversations()] == [str(HERE)]
+    refused = [re.match(r"(\d+) of \d+ writes were refused", record.message) for record in caplog.records]
+    assert sum(int(match[1]) for match in refused if match) == 2
+    assert len(caplog.records) == len(refused) <= 2
+    caplog.clear()  # a record holds the traceback, and with it the futures
+    gc.collect()
+    assert complaints == []
+    with pytest.raises(StoreError, match="not text"):
+        await store.admit(entry("bad", text="\ud800"))
+
+
+async def test_writes_are_acknowledged_while_a_long_read_goes_on(store: SQLiteStore) -> None:
+    """The read is held up by a gate instead of by the length of a history."""
+    begun, gate = threading.Event(), threading.Event()
+
+    def slowly(connection: sqlite3.Connection) -> int:
+        begun.set()
+        assert gate.wait(30)
+        return len(rows.waiting(connection, HERE))
+
+    await store.admit(entry("a"))
+    reading = store._read(slowly)
+    assert await asyncio.to_thread(begun.wait, 30)
+    assert (await store.admit(entry("b"))).fresh
+    assert not reading.done()
+    gate.set()
+    assert await reading >= 1
+
+
+# ---- kill -9
+
+
+async def test_whatever_was_acknowledged_survives_a_kill_at_any_instant(tmp_path: Path) -> None:
+    """(D1, D3, D6) Twenty processes, each killed after another number of acknowledgements."""
+    instants = random.Random(7)
+    admitted: list[str] = []
+    replied = 0
+    for number in range(20):
+        writer = start("write", tmp_path, str(number))
+        assert writer.stdout is not None
+        lines = [writer.stdout.readline() for _ in range(instants.randrange(1, 300))]
+        writer.kill()
+        rest, _ = writer.communicate()
+        words = [line.split() for line in lines + rest.splitlines()]
+        admitted += [word[1] for word in words if word[0] == "admitted"]
+        replied = max([replied, *(int(word[1]) for word in words if word[0] == "replied")])
+        store = await SQLiteStore.open(tmp_path)
+        await check_what_a_kill_left(store, admitted, replied)
+        await store.close()
+    assert len(admitted) > 500
+    assert replied > 20
+
+
+async def check_what_a_kill_left(store: SQLiteStore, admitted: list[str], replied: int) -> None:
+    found = [one.id for one in await store.waiting(FLOOD)]
+    assert len(found) == len(set(found))
+    assert set(admitted) <= set(found)
+    completed = [turn for turn in await store.history(HERE) if turn.end is TurnEnd.COMPLETED]
+    record = await store.conversation(HERE)
+    talks = [work for work in await store.open_work() if work.conversation.address == HERE]
+    left = [one.number for work in talks for one in work.outbox]
+    assert record.replies >= replied
+    assert [turn.reply for turn in completed] == left == list(range(1, record.replies + 1))
+    assert sum(len(work.entries) + len(work.turn.entries if work.turn else ()) for work in talks) <= 1
+
+
+# ---- disks and files that do not take it (D7)
+
+
+def check_full_disk(found: dict[str, Any]) -> None:
+    assert found["kept"] > 10
+    assert len(found["failures"]) == 4
+    for text in found["failures"]:
+        assert re.fullmatch(r"The disk (is full|does not take or give data)\. .*try again later\.", text)
+    assert found["others"] in ([], ["StoreUnwritable"])
+    assert found["fresh"]
+    assert found["readable"] + 1 == found["ids"]
+    assert found["kept"] == found["readable"]
+    assert found["last"] == "after"
+    assert found["cpu"] < 0.1
+
+
+def test_a_file_that_may_not_grow_is_survived(tmp_path: Path) -> None:
+    check_full_disk(report_of(sys.executable, PROGRAM, "fill-file", tmp_path))
+
+
+def test_a_full_disk_is_survived(tmp_path: Path) -> None:
+    """A file system of 4 MB in a mount namespace of the child's own, which ends with it."""
+    inside = ["unshare", "--map-root-user", "--mount"]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(tmp_path)]
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*inside, *mount], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("this system lets nobody mount a small file system; the limit on a file's size is tested")
+    shell = ["sh", "-c", f'{" ".join(mount[:-1])} "$0" && exec "$@"', str(tmp_path)]
+    check_full_disk(report_of(*inside, *shell, sys.executable, PROGRAM, "fill-disk", tmp_path))
+
+
+@pytest.fixture
+def anyones() -> Iterator[Path]:
+    """A folder that another user can reach, which pytest's own are not."""
+    folder = Path(tempfile.mkdtemp())
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_read_only_folder_or_file_is_said_so_and_works_again_afterwards(anyones: Path) -> None:
+    found = report_of(sys.executable, PROGRAM, "read-only", anyones)
+    for name in ("folder", "file"):
+        assert re.fullmatch(r"The data(base)? .*(cannot|read-only|not be).*try again later\.", found[name]), (
+            found
+        )
+        assert str(anyones) not in found[name]
+    assert found["after"] == "['a']"
+
+
+async def test_a_database_that_another_program_has_locked_is_said_so_and_works_again_afterwards(
+    store: SQLiteStore, tmp_path: Path
+) -> None:
+    await store.admit(entry("before"))
+    other = sqlite3.connect(tmp_path / "data" / "hermes.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    results = await asyncio.gather(*(store.admit(entry(str(n))) for n in range(5)), return_exceptions=True)
+    assert {type(one) for one in results} == {StoreUnwritable}
+    assert "locked" in str(results[0])
+    assert len({id(one) for one in results}) == 5
+    assert [one.id for one in await store.waiting(HERE)] == ["before"]
+    other.execute("ROLLBACK")
+    other.close()
+    assert (await store.admit(entry("0"))).fresh
+
+
+async def open_and_admit(folder: Path) -> None:
+    store = await SQLiteStore.open(folder)
+    try:
+        await store.admit(entry("b"))
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize("offset", [0, 100], ids=["no database at all", "a database with a torn page"])
+async def test_a_damaged_file_is_called_so_and_left_alone(tmp_path: Path, offset: int) -> None:
+    store = await SQLiteStore.open(tmp_path)
+    await store.admit(entry("a"))
+    await store.close()
+    file = tmp_path / "hermes.db"
+    damaged = file.read_bytes()[:offset] + b"?" * (file.stat().st_size - offset)
+    file.write_bytes(damaged)
+    with pytest.raises(StoreError, match="damaged") as caught:
+        await open_and_admit(tmp_path)
+    assert not isinstance(caught.value, StoreUnwritable)
+    assert str(tmp_path) not in str(caught.value)
+    assert file.read_bytes() == damaged
+
+
+# ---- versions
+
+
+def tables(connection: sqlite3.Connection) -> list[str]:
+    return [
+        row[0] for row in connection.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY name")
+    ]
+
+
+@pytest.fixture
+def plain() -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    yield connection
+    connection.close()
+
+
+async def test_data_of_version_1_is_taken_over(tmp_path: Path) -> None:
+    """The fixture was written by version 1 and is never written anew."""
+    with sqlite3.connect(tmp_path / "hermes.db") as old:
+        old.executescript(VERSION_1.read_text("utf-8"))
+    old.close()
+    store = await SQLiteStore.open(tmp_path)
+    (work,) = await store.open_work()
+    assert [one.id for one in work.entries] == ["waits"]
+    assert work.turn is not None
+    assert (work.turn.record.number, [one.id for one in work.turn.entries]) == (2, ["taken"])
+    assert work.turn.planned == Step("let me see")
+    assert [one.key for one in work.outbox] == ["r1", "k"]
+    assert work.uncertain == {"k"}
+    assert (work.conversation.busy, work.conversation.replies) == (When.STEER, 1)
+    assert [turn.number for turn in await store.history(HERE)] == [1]
+    assert await store.replies(HERE, [1]) == {1: "an answer"}
+    await store.close()
+    with sqlite3.connect(tmp_path / "hermes.db") as now:
+        assert version(now) == len(MIGRATIONS)
+    now.close()
+
+
+def test_migrations_run_in_order_from_the_version_that_is_there(plain: sqlite3.Connection) -> None:
+    steps = (("CREATE TABLE a (x)",), ("ALTER TABLE a ADD COLUMN y", "INSERT INTO a VALUES (1, 2)"))
+    migrate(plain, steps[:1])
+    migrate(plain, steps)
+    migrate(plain, steps)
+    assert version(plain) == 2
+    assert plain.execute("SELECT * FROM a").fetchall() == [(1, 2)]
+
+
+def test_a_migration_that_fails_leaves_the_version_before_it(plain: sqlite3.Connection) -> None:
+    steps = (("CREATE TABLE a (x)",), ("CREATE TABLE b (x)", "CREATE TABLE a (x)"))
+    with pytest.raises(sqlite3.OperationalError, match="exists"):
+        migrate(plain, steps)
+    assert version(plain) == 1
+    assert tables(plain) == ["CREATE TABLE a (x)"]
+    assert not plain.in_transaction
+
+
+async def test_data_of_a_later_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    later = len(MIGRATIONS) + 1
+    with sqlite3.connect(tmp_path / "hermes.db") as connection:
+        connection.execute(f"PRAGMA user_version = {later}")
+        connection.execute("CREATE TABLE unheard_of (x)")
+    connection.close()
+    with pytest.raises(StoreError, match=rf"later version of Hermes \(schema {later}.*Install that version"):
+        await SQLiteStore.open(tmp_path)
+    with sqlite3.connect(tmp_path / "hermes.db") as connection:
+        assert tables(connection) == ["CREATE TABLE unheard_of (x)"]
+        assert version(connection) == later
+    connection.close()
+
+
+# ---- size
+
+
+def use_everything(writes: Writes) -> None:
+    out = Outgoing("k", HERE, "text")
+    for id_ in ("a", "b", "c", "a"):
+        writes.admit(entry(id_))
+    writes.amend(entry("a"))
+    writes.settle(HERE, ["b"], EntryState.HANDLED, out)
+    writes.start_turn(HERE, 1, [Step("x")], ["a"])
+    writes.plan(HERE, 1, Step("y"))
+    writes.halt(HERE, 1)
+    writes.append(HERE, 1, [Step("z")], ["c"])
+    rows.open_work(writes.connection)
+    writes.finish(Ending(HERE, 1, TurnEnd.COMPLETED, (Step("z"),), ("a",), 1, Outgoing("l", HERE, ""), 1))
+    writes.reset(HERE)
+    writes.set_busy(HERE, None)
+    writes.post(out)
+    writes.sending("k")
+    writes.unsent("k")
+    writes.sent("k", ["1"])
+    writes.undeliverable("l", "gone")
+    rows.record_of(writes.connection, HERE)
+    rows.history(writes.connection, HERE)
+    rows.replies(writes.connection, HERE, [1])
+    rows.waiting(writes.connection, HERE)
+
+
+def test_every_statement_finds_its_rows_through_an_index(plain: sqlite3.Connection) -> None:
+    """However old the store: only the start of a run reads more, and that from partial indexes only."""
+    migrate(plain)
+    statements: list[str] = []
+    plain.set_trace_callback(statements.append)
+    use_everything(Writes(plain))
+    plain.set_trace_callback(None)
+    asked = {text for text in statements if text.startswith(("SELECT", "UPDATE", "DELETE", "INSERT"))}
+    assert len(asked) > 30
+    unfinished = re.compile(
+        r"SCAN (entries|turns|outbox) USING (COVERING )?INDEX (entries_waiting|turns_running|outbox_unsent)"
+    )
+    for text in asked:
+        for *_, detail in plain.execute(f"EXPLAIN QUERY PLAN {text}"):
+            assert detail.startswith(("SEARCH", "SCALAR SUBQUERY", "SCAN CONSTANT ROW")) or unfinished.match(
+                detail
+            ), (
+                text,
+                detail,
+            )
