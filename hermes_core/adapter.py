@@ -61,7 +61,7 @@ class Activity(msgspec.Struct, frozen=True):
     queued: int = 0
 
 
-class Drafted(msgspec.Struct, frozen=True):
+class Drafted(msgspec.Struct, frozen=True, gc=False):
     """More of the text that turn number `turn` is writing; `part` counts the texts of one turn from 0."""
 
     turn: int
@@ -93,7 +93,7 @@ class Received(msgspec.Struct, frozen=True):
 Shown = Drafted | Broken | Working | Received
 
 
-class Sent(msgspec.Struct, frozen=True):
+class Sent(msgspec.Struct, frozen=True, gc=False):
     """The ids under which a platform keeps a message that it took."""
 
     ids: tuple[str, ...] = ()

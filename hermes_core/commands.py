@@ -240,12 +240,14 @@ class Registry:
             key=lambda one: one.name,
         )
 
-    async def run(self, found: Command, context: Context, arguments: str) -> str | None:
-        """Check role and arguments, then call the handler. `NotAllowed` and `BadArguments` are for its sender."""
+    def call(self, found: Command, context: Context, arguments: str) -> Awaitable[str | None] | str | None:
+        """Check role and arguments, then call the handler; `NotAllowed` and `BadArguments` are for its sender.
+
+        Gives what the handler gives: the answer, or something to await for it.
+        """
         if context.role < found.role:
             raise NotAllowed(f"/{found.name} is for {found.role.name.lower()}s.")
-        result = found.handler(context, *found.bind(arguments))
-        return await result if isinstance(result, Awaitable) else result
+        return found.handler(context, *found.bind(arguments))
 
 
 def parse(text: str, account: str = "") -> tuple[str, str] | None:

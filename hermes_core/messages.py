@@ -1,6 +1,7 @@
 """The frozen values that cross floors: who, where, what came in, what was said, what goes out.
 
-Nothing here does anything; every value can be compared, hashed where it makes sense, and written
+Values that come by the thousand and can be part of no cycle are left to reference counting alone
+(`gc=False`). Nothing here does anything; every value can be compared, hashed where it makes sense, and written
 as JSON (`encode`, `decode`), which is how the store keeps it.
 """
 
@@ -56,7 +57,7 @@ def _unescape(part: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match[1].lstrip("u"), 16)), part)
 
 
-class Address(msgspec.Struct, frozen=True, order=True):
+class Address(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
     """Where a conversation takes place: one value whose string form round-trips for any ids.
 
     `platform:account:channel` or, inside a thread, `platform:account:channel:thread`. `account` is
@@ -97,7 +98,7 @@ class Role(enum.IntEnum):
     OWNER = 3
 
 
-class Author(msgspec.Struct, frozen=True):
+class Author(msgspec.Struct, frozen=True, gc=False):
     """A person or bot on a platform. `id` is stable and decides; `name` is for eyes only."""
 
     id: str
@@ -105,7 +106,7 @@ class Author(msgspec.Struct, frozen=True):
     bot: bool = False
 
 
-class Attachment(msgspec.Struct, frozen=True):
+class Attachment(msgspec.Struct, frozen=True, gc=False):
     """A file that came with a message: `size` in bytes where known, `ref` in the adapter's own form."""
 
     name: str
@@ -114,7 +115,7 @@ class Attachment(msgspec.Struct, frozen=True):
     ref: str = ""
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """What an adapter hands in: one thing that one person wrote.
 
     `id` is the platform's own, unique within the address: the same id twice is one message (D1).
@@ -155,7 +156,7 @@ class EntryState(enum.StrEnum):
     CANCELLED = "cancelled"  # by its sender
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One thing that came in for a conversation, as the store keeps it.
 
     `seq` is the place in the order of all entries, given by the store (0 before). `at_reply` is the
@@ -198,7 +199,7 @@ class Said(msgspec.Struct, frozen=True, tag="said"):
     attachments: tuple[Attachment, ...] = ()
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class ToolCall(msgspec.Struct, frozen=True, gc=False):
     """A call that the model asked for; `arguments` is the JSON text as it came."""
 
     id: str
@@ -206,7 +207,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     arguments: str
 
 
-class ToolResult(msgspec.Struct, frozen=True):
+class ToolResult(msgspec.Struct, frozen=True, gc=False):
     """What a call gave; `error` marks that it failed, was skipped or was interrupted."""
 
     call_id: str
@@ -259,7 +260,7 @@ class Reply(msgspec.Struct, frozen=True):
     text: str
 
 
-class Outgoing(msgspec.Struct, frozen=True):
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """One message that leaves through the outbox.
 
     `key` names it for ever: a platform that can refuse or look up a key never shows it twice (D5).

@@ -64,16 +64,32 @@ class Outbox:
 
         Where its adapter is not on, it stays in the store for a later start.
         """
-        adapter = self._adapters.get(outgoing.address.platform)
-        if adapter is None:
-            return
+        lane = self._append(outgoing, uncertain)
+        if lane is not None:
+            self._spawn(self._work(outgoing.address, lane), "outbox")
+
+    async def deliver(self, outgoing: Outgoing) -> None:
+        """Like `put`, and where nothing else is being sent there the present task does it.
+
+        Returns when the message is sent, or at once when it waits behind others.
+        """
+        lane = self._append(outgoing, False)
+        if lane is not None:
+            await self._work(outgoing.address, lane)
+
+    def _append(self, outgoing: Outgoing, uncertain: bool) -> _Lane | None:
+        """Put the message into its lane; gives the lane if it is for the caller to work on it."""
         lane = self._lanes.get(outgoing.address)
         if lane is None:
+            adapter = self._adapters.get(outgoing.address.platform)
+            if adapter is None:
+                return None
             lane = self._lanes[outgoing.address] = _Lane(adapter)
         lane.waiting.append((outgoing, uncertain))
-        if not lane.busy:
-            lane.busy = True
-            self._spawn(self._work(outgoing.address, lane), f"outbox {outgoing.address}")
+        if lane.busy:
+            return None
+        lane.busy = True
+        return lane
 
     def empty(self, address: Address) -> bool:
         """Whether everything put for this conversation is sent."""

@@ -32,7 +32,7 @@ from hermes_core.errors import ConfigError, HermesError, PluginError
 from hermes_core.models import ModelFactory
 from hermes_core.tools import Tool
 
-__all__ = ["PluginInfo", "Plugins", "catalogue", "load", "within"]
+__all__ = ["PluginInfo", "Plugins", "catalogue", "load", "resume", "within"]
 
 log = logging.getLogger("hermes.plugins")
 T = TypeVar("T")
@@ -169,9 +169,22 @@ class Plugins:
     async def first(self, hook: str, **arguments: Any) -> Any:
         """Ask plugins in order until one gives something other than None."""
         for one in self._calls[hook]:
-            result = await self._call(one, hook, arguments)
-            if result is not None and result is not _FAILED:
-                return result
+            try:
+                result = one.function(*[arguments[name] for name in one.arguments])
+                if type(result) is types.CoroutineType:
+                    try:  # most implementations never wait: those cost no timer and no further frame
+                        waits_for = result.send(None)
+                    except StopIteration as done:
+                        result = done.value
+                    else:
+                        result = await resume(result, waits_for, hookspecs.verbs[hook].limit)
+                elif inspect.isawaitable(result):
+                    result = await result
+            except Exception as error:  # noqa: BLE001 - the edge to foreign code: a plugin's fault stays its own
+                self.report(one.plugin, hook, error)
+            else:
+                if result is not None:
+                    return result
         return None
 
     async def fold(self, hook: str, value: T, name: str, **arguments: Any) -> T:
@@ -211,8 +224,7 @@ class _OverLimitError(TimeoutError):
     """A call took longer than its limit."""
 
 
-@types.coroutine
-def within(coroutine: Coroutine[Any, Any, T], limit: float) -> Generator[Any, Any, T]:
+async def within(coroutine: Coroutine[Any, Any, T], limit: float) -> T:
     """Await `coroutine` in the present task for at most `limit` seconds, then cancel it (TimeoutError).
 
     A coroutine that never waits costs no timer. One that swallows the cancellation has `limit` seconds
@@ -223,6 +235,12 @@ def within(coroutine: Coroutine[Any, Any, T], limit: float) -> Generator[Any, An
         waits_for = coroutine.send(None)
     except StopIteration as done:
         return done.value  # type: ignore[no-any-return]
+    return await resume(coroutine, waits_for, limit)
+
+
+@types.coroutine
+def resume(coroutine: Coroutine[Any, Any, T], waits_for: Any, limit: float) -> Generator[Any, Any, T]:
+    """`within` for a coroutine that has been begun, and waits for what its first `send` gave."""
     task = asyncio.current_task()
     assert task is not None
     loop = task.get_loop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import time
+from collections.abc import Awaitable
 from typing import Any, Literal, cast
 
 import pytest
@@ -148,7 +149,8 @@ def optional(context: Context, text: Rest = Rest("nothing"), /) -> str:
 
 
 async def call(found: Command, arguments: str, role: Role = Role.USER) -> str | None:
-    return await Registry().run(found, context(role), arguments)
+    result = Registry().call(found, context(role), arguments)
+    return await result if isinstance(result, Awaitable) else result
 
 
 async def test_every_kind_of_argument_is_converted_and_the_rest_stays_as_it_is() -> None:

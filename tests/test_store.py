@@ -175,7 +175,7 @@ async def everything(store: Store) -> list[Any]:
     return found
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(CALLS, st.booleans()), max_size=40))
 def test_both_stores_answer_alike_whatever_is_asked(
     calls: list[tuple[tuple[str, tuple[Any, ...]], bool]],

@@ -86,9 +86,6 @@ class Shim:
         except OSError as error:
             self.tell(f"failed {error.errno}")
             return False
-        null = os.open(os.devnull, os.O_RDWR)
-        for number in (0, 1, 2):  # ours would keep the pipes of the command open
-            os.dup2(null, number)
         self.facts["leader"] = _name(self.leader)
         self.write_record()
         self.tell(f"started {self.leader}")

@@ -77,7 +77,7 @@ class Router:
             return
         lane = self._lanes.get(address) or self._lane(address)
         conversation = lane.conversation
-        text = message.text
+        text = message.text if message.text.isascii() else _clean(message.text)
         command = text.startswith("/") and parse(text, self._accounts.get(address.platform, "")) is not None
         try:
             if not conversation.loaded:
@@ -88,11 +88,14 @@ class Router:
                 message.author,
                 text,
                 When.QUEUE if command else conversation.mode,
-                command=command,
-                group=message.group,
-                partial=message.partial,
-                attachments=message.attachments,
-                arrived=services.wall(),
+                0,
+                None,
+                command,
+                message.group,
+                message.partial,
+                message.attachments,
+                None,
+                services.wall(),
             )
             admission = await services.store.admit(entry)
         except StoreError as error:
@@ -173,3 +176,12 @@ class Router:
         """I10: end the running turn and let what waits begin; False where none ran."""
         lane = self._lanes.get(address)
         return lane is not None and bool(lane.conversation.signal(Signal.BREAK))
+
+
+def _clean(text: str) -> str:
+    """`text` with halves of surrogate pairs replaced: they come in platforms' JSON and cannot be kept."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

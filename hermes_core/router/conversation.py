@@ -16,7 +16,7 @@ import msgspec
 
 from hermes_core import history, inbox
 from hermes_core.adapter import Activity, Received, Working
-from hermes_core.errors import StoreError
+from hermes_core.errors import StoreError, StoreUnwritable
 from hermes_core.inbox import Effect, Happening, Phase, Signal, State
 from hermes_core.messages import Address, Entry, EntryState, Item, Outgoing, Role, TurnEnd, TurnRecord, When
 from hermes_core.router.conduct import Conduct, Ended
@@ -39,10 +39,11 @@ class Conversation:
         self.address = address
         self.key = str(address)
         self.state = State()
-        self.busy: When | None = None  # set here with /busy, else the configured mode holds
         self.activity = Activity("idle")
         self._services = services
         self._settings = services.config.conversation(address.platform)
+        self.mode = self._settings.busy  # the busy mode that holds here (T2)
+        self.loaded = False
         self._changed = changed
         self._context: list[tuple[int, TurnRecord]] = []
         self._conduct: Conduct | None = None
@@ -67,14 +68,10 @@ class Conversation:
     async def _load(self) -> None:
         record = await self._services.store.conversation(self.address)
         turns = await self._services.store.history(self.address)
-        self.busy = record.busy
+        self.mode = record.busy or self._settings.busy
         self._context = [(turn.number, turn) for turn in turns]
         self.state.turns, self.state.replies = record.turns, record.replies
-
-    @property
-    def loaded(self) -> bool:
-        """Whether `load` is done."""
-        return self._loading is not None and self._loading.done()
+        self.loaded = True
 
     @property
     def idle(self) -> bool:
@@ -85,11 +82,6 @@ class Conversation:
     def forgettable(self) -> bool:
         """Whether all it holds stands in the store as well."""
         return self.idle and not self.state.parked and not self.state.notes
-
-    @property
-    def mode(self) -> When:
-        """The busy mode that holds here (T2)."""
-        return self.busy or self._settings.busy
 
     def records(self) -> list[TurnRecord]:
         """The turns that stand in the context, oldest first."""
@@ -132,18 +124,21 @@ class Conversation:
     async def settle(self, entry: Entry, state: EntryState, text: str) -> None:
         """Answer an entry that no turn uses: its end and the answer are one transaction (D2)."""
         outgoing = None
-        if text.strip():
-            outgoing = Outgoing(f"{self.key}#{entry.id}", self.address, text, answers=entry.id)
+        if text and not text.isspace():
+            outgoing = Outgoing(f"{self.key}#{entry.id}", self.address, text, 0, "", None, entry.id)
         store = self._services.store
-        await self._services.durably(
-            lambda: store.settle(self.address, (entry.id,), state, outgoing), self.refused
-        )
+        try:
+            await store.settle(self.address, (entry.id,), state, outgoing)
+        except StoreUnwritable:
+            await self._services.durably(
+                lambda: store.settle(self.address, (entry.id,), state, outgoing), self.refused
+            )
         if outgoing is not None:
-            self._services.outbox.put(outgoing)
+            await self._services.outbox.deliver(outgoing)
 
     async def set_busy(self, mode: When | None) -> None:
         """Override the configured busy mode, or with None stop doing so."""
-        self.busy = mode
+        self.mode = mode or self._settings.busy
         store = self._services.store
         await self._services.durably(lambda: store.set_busy(self.address, mode), self.refused)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hermes_core.adapter import Activity, KnownCommand
 from hermes_core.commands import Registry
-from hermes_core.messages import Address, Message, Said, SaidKind, Step
+from hermes_core.messages import Address, Said, SaidKind, Step
 from hermes_core.router import Router
 
 __all__ = ["AdapterGateway"]
@@ -17,12 +17,9 @@ class AdapterGateway:
 
     def __init__(self, router: Router, commands: Registry, ready: Callable[[], None]) -> None:
         self._router = router
+        self.receive = router.receive
         self._commands = commands
         self._ready = ready
-
-    async def receive(self, message: Message, committed: Callable[[], None] | None = None) -> None:
-        """Take one message in."""
-        await self._router.receive(message, committed)
 
     async def edited(self, address: Address, id: str, text: str) -> None:
         """A message was edited on the platform."""

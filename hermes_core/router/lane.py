@@ -10,7 +10,9 @@ wait is taken in exactly the order in which it came.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
+from collections.abc import Awaitable
 from typing import Final
 
 from hermes_core.commands import Context, parse
@@ -24,6 +26,8 @@ from hermes_core.router.view import View
 from hermes_core.store import OpenWork
 
 __all__ = ["Lane"]
+
+log = logging.getLogger("hermes.router")
 
 COMMAND_LIMIT: Final = 60.0  # seconds that a command may take
 
@@ -75,7 +79,7 @@ class Lane:
         self._pending.append((entry, role))
         if not self._running:
             self._running = True
-            self._services.tasks.spawn(self._drain(), "lane")
+            self._services.tasks.spawn_short(self._drain())
 
     def restore(self, work: OpenWork) -> None:
         """Take up what a former run left (D6).
@@ -96,37 +100,44 @@ class Lane:
 
     async def _drain(self) -> None:
         relay: asyncio.Handle | None = None
-        pending = self._pending
-        while pending:
-            entry, role = pending.popleft()
-            if pending and relay is None:
-                relay = asyncio.get_running_loop().call_soon(self._relay)
-            self._taking += 1
-            try:
-                await self._take(entry, role)
-            finally:
-                self._taking -= 1
-        self._running = False
-        if relay is not None:
-            relay.cancel()
+        pending, asks = self._pending, self._services.plugins.asks
+        try:
+            while pending:
+                entry, role = pending.popleft()
+                if pending and relay is None:
+                    relay = asyncio.get_running_loop().call_soon(self._relay)
+                if entry.command or asks("hermes_message"):
+                    self._taking += 1
+                    try:
+                        await self._take(entry, role)
+                    finally:
+                        self._taking -= 1
+                else:
+                    self.conversation.arrive(entry, role)
+        except Exception as error:  # noqa: BLE001 - the conversation's edge: one entry must not stop the others
+            log.error("an entry of %s could not be taken in", self.conversation.key, exc_info=error)
+            asyncio.get_running_loop().call_soon(self._relay)
+        finally:
+            self._running = False
+            self._services.tasks.leave()
+            if relay is not None:
+                relay.cancel()
         self.changed()
 
     def _relay(self) -> None:
         if self._pending:
             self._running = True
-            self._services.tasks.spawn(self._drain(), "lane")
+            self._services.tasks.spawn_short(self._drain())
 
     async def _take(self, entry: Entry, role: Role) -> None:
         if entry.command:
             await self._command(entry, role)
             return
-        plugins = self._services.plugins
-        if plugins.asks("hermes_message"):
-            answer = await plugins.first("hermes_message", entry=entry)
-            if isinstance(answer, Answer):
-                await self.conversation.settle(entry, EntryState.HANDLED, answer.text)
-                return
-        self.conversation.arrive(entry, role)
+        answer = await self._services.plugins.first("hermes_message", entry=entry)
+        if isinstance(answer, Answer):
+            await self.conversation.settle(entry, EntryState.HANDLED, answer.text)
+        else:
+            self.conversation.arrive(entry, role)
 
     async def _command(self, entry: Entry, role: Role) -> None:
         name, arguments = parse(entry.text) or ("", "")
@@ -143,7 +154,11 @@ class Lane:
             view = View(self._services, conversation, entry, role)
             context = Context(conversation.address, entry.author, role, entry, view, commands)
             try:
-                text = await within(commands.run(found, context, arguments), COMMAND_LIMIT)
+                result = commands.call(found, context, arguments)
+                if asyncio.iscoroutine(result):
+                    text = await within(result, COMMAND_LIMIT)
+                else:
+                    text = await result if isinstance(result, Awaitable) else result
             except CommandError as error:
                 state, text = EntryState.REFUSED, str(error)
             except Exception as error:  # noqa: BLE001 - the edge to foreign code: a plugin's fault stays its own

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from hermes_core.adapter import Adapter, Shown
 from hermes_core.config import Config
@@ -39,6 +39,14 @@ class Tasks:
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
+
+    def spawn_short(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Start a task on the path of every message: it calls `leave` as its last act, and raises nothing."""
+        self._tasks.add(asyncio.get_running_loop().create_task(coroutine))
+
+    def leave(self) -> None:
+        """The present task ends."""
+        self._tasks.discard(cast("asyncio.Task[Any]", asyncio.current_task()))
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

@@ -22,7 +22,7 @@ from hermes_core.messages import Address, Entry, EntryState, Item, Outgoing, Ste
 __all__ = ["Admission", "ConversationRecord", "Ending", "OpenTurn", "OpenWork", "Store"]
 
 
-class Admission(msgspec.Struct, frozen=True):
+class Admission(msgspec.Struct, frozen=True, gc=False):
     """The stored entry with its `seq`; `fresh` is False when the same id was admitted before (D1)."""
 
     entry: Entry

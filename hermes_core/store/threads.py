@@ -164,11 +164,13 @@ class Writer(_Worker):
                 os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
                 migrate(self._connected().connection)
             except (OSError, sqlite3.Error, StoreError) as error:
+                _report(f"{self._folder} could not be opened as a store", error)
                 self._tell(_deliver, ((self.opened, None, translate(error)),))
                 return
             self._reader.start()
             self._tell(_deliver, ((self.opened, None, None),))
-            self._serve()
+            while self._round():
+                pass
             self._reader.join()
         finally:
             self._disconnect()
@@ -176,20 +178,18 @@ class Writer(_Worker):
                 lock.release()
             self._tell(_deliver, ((self.closed, None, None),))
 
-    def _serve(self) -> None:
-        while True:
-            batch, last = self._take()
-            writes = [task for task in batch if task[0]]
-            outcomes = self._commit(writes) if writes else []
-            if outcomes:
-                self._tell(_deliver, outcomes)
-            for task in batch:
-                if not task[0]:
-                    self._reader.tasks.put(task)
-            if last:
-                self._reader.tasks.put(None)
-                return
-            del batch, writes, outcomes  # an idle thread keeps nobody's history in memory
+    def _round(self) -> bool:
+        """One batch, and whether another may follow. Afterwards the idle thread keeps nobody's words in memory."""
+        batch, last = self._take()
+        writes = [task for task in batch if task[0]]
+        if writes:
+            self._tell(_deliver, self._commit(writes))
+        for task in batch:
+            if not task[0]:
+                self._reader.tasks.put(task)
+        if last:
+            self._reader.tasks.put(None)
+        return not last
 
     def _take(self) -> tuple[list[Task], bool]:
         """All that waits, at least one; and whether nothing will follow."""

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from hermes_core.errors import StoreError
 from hermes_core.messages import (
@@ -42,6 +42,9 @@ class Done(Generic[_T]):
     def __await__(self) -> Generator[Any, None, _T]:
         yield from ()
         return self._value
+
+
+_DONE: Done[None] = Done(None)
 
 
 class _Refused(Done[Any]):
@@ -105,10 +108,10 @@ class MemoryStore:
         if known is not None:
             return Done(Admission(known, False))
         self._seq += 1
-        kept = replace(entry, seq=self._seq)
-        here.entries[entry.id] = kept
+        force_setattr(entry, "seq", self._seq)  # in place of a copy: nobody has seen it with another one
+        here.entries[entry.id] = entry
         here.waiting.add(entry.id)
-        return Done(Admission(kept, True))
+        return Done(Admission(entry, True))
 
     def amend(self, entry: Entry) -> Done[bool]:
         here = self._conversations.get(entry.address)
@@ -129,7 +132,7 @@ class MemoryStore:
             here.waiting.difference_update(ids)
         if outgoing is not None:
             self._post(outgoing)
-        return Done(None)
+        return _DONE
 
     # -- turns
 
@@ -282,10 +285,12 @@ class MemoryStore:
         return self._conversations.get(address) or _Conversation(ConversationRecord(address))
 
     def _post(self, outgoing: Outgoing) -> bool:
-        if outgoing.key in self._outbox:
+        key = outgoing.key
+        if key in self._outbox:
             return False
-        self._outbox[outgoing.key] = outgoing.address
-        self._at(outgoing.address).unsent[outgoing.key] = replace(outgoing, seq=len(self._outbox))
+        self._outbox[key] = outgoing.address
+        force_setattr(outgoing, "seq", len(self._outbox))
+        self._at(outgoing.address).unsent[key] = outgoing
         return True
 
     def _is_unsent(self, key: str) -> bool:
@@ -293,10 +298,10 @@ class MemoryStore:
         return address is not None and key in self._conversations[address].unsent
 
     def _leave(self, key: str) -> Done[None]:
-        if self._is_unsent(key):
-            del self._conversations[self._outbox[key]].unsent[key]
+        address = self._outbox.get(key)
+        if address is not None and self._conversations[address].unsent.pop(key, None) is not None:
             self._uncertain.discard(key)
-        return Done(None)
+        return _DONE
 
 
 def _not_running(turn: int) -> Done[Any]:

@@ -19,7 +19,7 @@ import logging
 import re
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -127,13 +127,14 @@ class Scope:
             case Kind.PROCESS:
                 return await self._run_process(tool, arguments)
             case Kind.ASYNC:
-                given = await self._in_task(tool, tool.function(**arguments))
+                given = await self._in_task(tool, tool.function, arguments)
             case Kind.THREAD:
                 given = await self._in_thread(tool, arguments)
         return Outcome(_render(tool.name, given))
 
-    async def _in_task(self, tool: Tool, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        task = asyncio.create_task(_contained(coroutine), name=f"tool {tool.name}")
+    async def _in_task(self, tool: Tool, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        # The coroutine is made inside the task: one that is cancelled before its first step leaves none behind.
+        task = asyncio.create_task(_contained(function, arguments), name=f"tool {tool.name}")
         self._tasks[task] = tool.name
         task.add_done_callback(self._forget)
         await asyncio.wait({task}, timeout=tool.deadline)
@@ -193,9 +194,9 @@ class Scope:
 
     async def _run_process(self, tool: Tool, arguments: dict[str, Any]) -> Outcome:
         if inspect.iscoroutinefunction(tool.function):
-            program = await self._in_task(tool, tool.function(**arguments))
+            program = await self._in_task(tool, tool.function, arguments)
         else:
-            program = await _contained(_at_once(tool.function, arguments))
+            program = await _contained(_at_once, {"function": tool.function, "arguments": arguments})
         if not isinstance(program, Program):
             raise ToolError(f"{tool.name} gave back no program.")
         deadline = tool.deadline if program.deadline is None else program.deadline
@@ -298,10 +299,10 @@ class Scope:
         self._left |= waiting
 
 
-async def _contained(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """The result of a tool's coroutine; a tool that calls `sys.exit` ends itself and not the program."""
+async def _contained(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """The result of an async tool; one that calls `sys.exit` ends itself and not the program."""
     try:
-        return await coroutine
+        return await function(**arguments)
     except SystemExit:
         raise ToolError("The tool tried to end the program.") from None
 

@@ -121,4 +121,4 @@ class Look:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    return textwrap.wrap(line, width, drop_whitespace=False) or [""]
+    return textwrap.wrap(line, max(width, 8)) or [""]

@@ -146,7 +146,7 @@ class FakeGateway:
         if word == "tool":
             self._draft(message.address, turn, 0, "Let me look.")
             self._set(message.address, "tool", rest)
-            await asyncio.sleep(self._pause * 100)
+            await asyncio.sleep(self._pause * 50)
             part = 1
         if word == "slow":
             await self._stream(message.address, turn, 0, (rest + " ") * 10_000)

@@ -12,6 +12,7 @@ from hermes_core.messages import Entry, When
 
 __all__ = ["BusyPlugin"]
 
+_NOTHING = Rest("")
 _QUOTES = ('"', "'", "“", "„", "«")
 
 
@@ -28,7 +29,7 @@ async def stop(context: Context) -> str:
 
 
 @command("interrupt")
-async def interrupt(context: Context, text: Rest = Rest("")) -> str | None:
+async def interrupt(context: Context, text: Rest = _NOTHING) -> str | None:
     """Stop the running work and begin with TEXT, or with what waits."""
     if text:
         entered = await context.conversation.enter(_unquoted(text), When.INTERRUPT)

@@ -21,7 +21,7 @@ async def steer(context: Context, text: Rest) -> str | None:
         case "queued" if entered.position:
             return f"Queued at position {entered.position}: only the person whose work runs can steer it."
         case "queued":
-            return "The running work is about to end; this comes next."
+            return "This comes next."
     return None
 
 

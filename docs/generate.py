@@ -1,0 +1,223 @@
+"""Writes the parts of the documentation that are made from the code.
+
+    python docs/generate.py            write them
+    python docs/generate.py --check    only say which pages are not up to date; exit 1 if there are any
+
+A page has a place for such a part between two comments, `<!-- made by docs/generate.py: NAME -->` and
+`<!-- end -->`. What stands between them is replaced; everything else on the page is for people to write.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from hermes_core import hookspecs, inbox
+from hermes_core.messages import Role
+from hermes_core.plugins import Plugins
+from hermes_core.tools import Tool
+
+ROOT: Final = Path(__file__).parents[1]
+PAGES: Final = tuple(sorted((ROOT / "docs").rglob("*.md")))
+_PLACE: Final = re.compile(r"(<!-- made by docs/generate\.py: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_FOR: Final = {Role.USER: "everybody who is served", Role.ADMIN: "owners and admins", Role.OWNER: "owners"}
+
+
+# ---- hooks
+
+
+def hooks() -> str:
+    """Every hook in the order of `hookspecs`: signature, verb, limit, what it is for, who uses it."""
+    users = dict(_users())
+    return "\n".join(_hook(name, users) for name in _hook_names())
+
+
+def _hook_names() -> list[str]:
+    return [name for name in vars(hookspecs) if name.startswith("hermes_")]
+
+
+def _hook(name: str, users: dict[str, type]) -> str:
+    function = getattr(hookspecs, name)
+    verb = hookspecs.verbs[name]
+    used = [link for link, plugin in users.items() if hasattr(plugin, name)]
+    text = re.sub(r"(?m)^(.*?) ?Verb: \w+\. ?", r"\1 ", inspect.getdoc(function) or "").rstrip()
+    text = re.sub(r" +\n", "\n", text)
+    return (
+        f"## {name}\n\n```python\n{signature(name, function)}\n```\n\n{text}\n\n"
+        f"- Verb: **{verb.name}**, at most {verb.limit:g} s for each plugin\n- Used by: {', '.join(used)}\n"
+    )
+
+
+def signature(name: str, function: Callable[..., Any]) -> str:
+    """The line `def name(…) -> …: ...` with annotations as they are written."""
+    declared = inspect.signature(function)
+    given = ", ".join(f"{one.name}: {one.annotation}" for one in declared.parameters.values())
+    return f"def {name}({given}) -> {declared.return_annotation}: ..."
+
+
+def _users() -> Iterator[tuple[str, type]]:
+    """Every plugin of this repository: a link to its page, and its class."""
+    for file in sorted(ROOT.glob("*/*/pyproject.toml")):
+        project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+        sys.path.insert(0, str(file.parent))
+        for name, value in project["entry-points"]["hermes"].items():
+            module, _, attribute = value.partition(":")
+            page = file.parent.relative_to(ROOT) / "README.md"
+            yield f"[{name}](../../{page.as_posix()})", getattr(importlib.import_module(module), attribute)
+
+
+# ---- the inbox
+
+
+def inbox_diagram() -> str:
+    """The table as a picture."""
+    return f"```mermaid\n{inbox.diagram()}```\n"
+
+
+def inbox_table() -> str:
+    """The table as one table for each phase; signals with the same answer share their rows."""
+    return "\n".join(_phase(phase) for phase in inbox.Phase)
+
+
+def _phase(phase: inbox.Phase) -> str:
+    lines = [f"### {phase.value}\n", "| what happens | only if | what is done | then |", "|---|---|---|---|"]
+    same: dict[tuple[inbox.Row, ...], list[str]] = {}
+    for (at, signal), rows in inbox.TABLE.items():
+        if at is phase:
+            same.setdefault(rows, []).append(f"`{signal.value}`")
+    for rows, signals in same.items():
+        for number, row in enumerate(rows):
+            what = ", ".join(signals) if number == 0 else "otherwise"
+            guard = "" if row.guard.__name__ == "always" else row.guard.__name__
+            done = ", ".join(action.__name__ for action in row.actions) or "nothing"
+            then = "stays" if row.to is phase else row.to.value
+            lines.append(f"| {what} | {_words(guard)} | {_words(done)} | {then} |")
+    return "\n".join(lines) + "\n"
+
+
+def inbox_words() -> str:
+    """What the words of the tables mean: guards and actions, in the order in which they appear."""
+    functions: dict[str, str] = {}
+    for rows in inbox.TABLE.values():
+        for row in rows:
+            for one in (row.guard, *row.actions):
+                functions[one.__name__] = " ".join((inspect.getdoc(one) or "").split())
+    del functions["always"]
+    return "\n".join(f"- **{_words(name)}**: {text}" for name, text in functions.items()) + "\n"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+# ---- the house
+
+
+def floors() -> str:
+    """The floors from the top down, as import-linter checks them, each module with its sentence."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    contract = next(one for one in settings["contracts"] if one["type"] == "layers")
+    lines = ["| floor | module | what it is |", "|---|---|---|"]
+    for number, layer in reversed(list(enumerate(reversed(contract["layers"])))):
+        lines.extend(
+            f"| {number} | `{name.strip()}` | {_sentence(name.strip())} |" for name in layer.split("|")
+        )
+    lines.extend(f"| – | `{name}` | {_sentence(name)} |" for name in contract["exhaustive_ignores"])
+    return "\n".join(lines) + "\n"
+
+
+def rooms() -> str:
+    """What the modules that are packages have inside."""
+    packages = sorted(file.parent for file in (ROOT / "hermes_core").glob("*/__init__.py"))
+    return "\n".join(_rooms(package) for package in packages)
+
+
+def _rooms(package: Path) -> str:
+    names = sorted(file.stem for file in package.glob("*.py") if file.stem != "__init__")
+    lines = [f"**{package.name}**\n"]
+    lines.extend(f"- `{package.name}.{name}`: {_sentence(f'{package.name}.{name}')}" for name in names)
+    return "\n".join(lines) + "\n"
+
+
+def _sentence(module: str) -> str:
+    """The first line of its docstring, without its name in front."""
+    path = ROOT / "hermes_core" / module.replace(".", "/")
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    found = re.match(r'"""(.*?)(?:"""|\n\n|\Z)', file.read_text(encoding="utf-8"), re.DOTALL)
+    text = " ".join(found[1].split()) if found else ""
+    text = re.sub(r"^[A-Z][\w-]*(?: [a-z]+)*: ", "", text)
+    return text[:1].upper() + text[1:]
+
+
+# ---- tools
+
+
+def tools() -> str:
+    """Every tool of the shipped plugins, as a model sees it."""
+    from hermes_demo.plugin import DemoPlugin, DemoSettings
+    from hermes_shell.plugin import ShellPlugin, ShellSettings
+
+    plugins = Plugins("demo")  # some tools are offered with one model only
+    plugins.add("demo", DemoPlugin(DemoSettings()))
+    plugins.add("shell", ShellPlugin(ShellSettings()))
+    return "\n".join(
+        _tool(info.name, plugins.tools[name]) for info in plugins.infos.values() for name in info.tools
+    )
+
+
+def _tool(plugin: str, tool: Tool) -> str:
+    lines = [
+        f"### {tool.name}\n",
+        f"{tool.description}\n",
+        f"- Plugin: [{plugin}](../../plugins/{plugin}/README.md)",
+        f"- For: {_FOR[tool.role]}",
+        f"- Kind: {tool.kind.value}; deadline {tool.deadline:g} s",
+        f"- After a crash: {'run again' if tool.idempotent else 'not run again; the model is told'}",
+    ]
+    if tool.schema["properties"]:
+        lines.extend(("", "| argument | type | default | meaning |", "|---|---|---|---|"))
+    for name, field in tool.schema["properties"].items():
+        default = f"`{field['default']}`" if "default" in field else "required"
+        lines.append(f"| `{name}` | {field['type']} | {default} | {field.get('description', '')} |")
+    return "\n".join(lines) + "\n"
+
+
+PARTS: Final[dict[str, Callable[[], str]]] = {
+    "floors": floors,
+    "hooks": hooks,
+    "inbox-diagram": inbox_diagram,
+    "inbox-table": inbox_table,
+    "inbox-words": inbox_words,
+    "rooms": rooms,
+    "tools": tools,
+}
+
+
+def rendered(page: str) -> str:
+    """The text of a page with all its made parts as they should be; KeyError for a part that nobody makes."""
+    return _PLACE.sub(lambda place: f"{place[1]}\n{PARTS[place[2]]()}\n{place[3]}", page)
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check; gives the exit code."""
+    stale = []
+    for path in PAGES:
+        page = path.read_text(encoding="utf-8")
+        made = rendered(page)
+        if made != page:
+            stale.append(path.relative_to(ROOT).as_posix())
+            if "--check" not in arguments:
+                path.write_text(made, encoding="utf-8")
+    verb = "not up to date" if "--check" in arguments else "written"
+    sys.stdout.writelines(f"{verb}: {name}\n" for name in stale)
+    return 1 if stale and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
