@@ -9,7 +9,6 @@ A page has a place for such a part between two comments, `<!-- made by docs/gene
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hermes_core import hookspecs, inbox
+from hermes_core.config import Config
 from hermes_core.messages import Role
 from hermes_core.plugins import Plugins
 from hermes_core.tools import Tool
@@ -26,6 +26,7 @@ from hermes_core.tools import Tool
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = tuple(sorted((ROOT / "docs").rglob("*.md")))
 _PLACE: Final = re.compile(r"(<!-- made by docs/generate\.py: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_WIDTH: Final = 110
 _FOR: Final = {Role.USER: "everybody who is served", Role.ADMIN: "owners and admins", Role.OWNER: "owners"}
 
 
@@ -34,7 +35,7 @@ _FOR: Final = {Role.USER: "everybody who is served", Role.ADMIN: "owners and adm
 
 def hooks() -> str:
     """Every hook in the order of `hookspecs`: signature, verb, limit, what it is for, who uses it."""
-    users = dict(_users())
+    users = dict(_plugins())
     return "\n".join(_hook(name, users) for name in _hook_names())
 
 
@@ -42,34 +43,57 @@ def _hook_names() -> list[str]:
     return [name for name in vars(hookspecs) if name.startswith("hermes_")]
 
 
-def _hook(name: str, users: dict[str, type]) -> str:
+def _hook(name: str, users: dict[str, str]) -> str:
     function = getattr(hookspecs, name)
     verb = hookspecs.verbs[name]
-    used = [link for link, plugin in users.items() if hasattr(plugin, name)]
-    text = re.sub(r"(?m)^(.*?) ?Verb: \w+\. ?", r"\1 ", inspect.getdoc(function) or "").rstrip()
-    text = re.sub(r" +\n", "\n", text)
+    used = (
+        ", ".join(link for link, code in users.items() if re.search(rf"def {name}\(", code)) or "nobody yet"
+    )
+    text = re.sub(r" ?\bVerb: \w+\.(?: |$)?", " ", inspect.getdoc(function) or "", flags=re.MULTILINE)
+    text = "\n".join(line.strip() for line in text.splitlines()).strip()
     return (
         f"## {name}\n\n```python\n{signature(name, function)}\n```\n\n{text}\n\n"
-        f"- Verb: **{verb.name}**, at most {verb.limit:g} s for each plugin\n- Used by: {', '.join(used)}\n"
+        f"- Verb: **{verb.name}**, at most {verb.limit:g} s for each plugin\n- Used by: {used}\n"
     )
 
 
 def signature(name: str, function: Callable[..., Any]) -> str:
-    """The line `def name(…) -> …: ...` with annotations as they are written."""
+    """`def name(…) -> …: ...` with annotations as they are written, broken as ruff breaks lines."""
     declared = inspect.signature(function)
     given = ", ".join(f"{one.name}: {one.annotation}" for one in declared.parameters.values())
-    return f"def {name}({given}) -> {declared.return_annotation}: ..."
+    before, after = f"def {name}(", f") -> {declared.return_annotation}: ..."
+    whole = f"{before}{given}{after}"
+    return whole if len(whole) <= _WIDTH else f"{before}\n    {given}\n{after}"
 
 
-def _users() -> Iterator[tuple[str, type]]:
-    """Every plugin of this repository: a link to its page, and its class."""
-    for file in sorted(ROOT.glob("*/*/pyproject.toml")):
-        project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
-        sys.path.insert(0, str(file.parent))
-        for name, value in project["entry-points"]["hermes"].items():
-            module, _, attribute = value.partition(":")
-            page = file.parent.relative_to(ROOT) / "README.md"
-            yield f"[{name}](../../{page.as_posix()})", getattr(importlib.import_module(module), attribute)
+def _plugins() -> Iterator[tuple[str, str]]:
+    """Every plugin of this repository: a link to its page, and its code."""
+    for folder, project in _projects("*/*"):
+        modules = sorted(folder.glob("hermes_*.py")) + sorted(folder.glob("hermes_*/*.py"))
+        code = "\n".join(module.read_text(encoding="utf-8") for module in modules)
+        for name in project.get("entry-points", {}).get("hermes", {}):
+            yield f"[{name}](../../{folder.relative_to(ROOT).as_posix()}/README.md)", code
+
+
+def _projects(pattern: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The folders that match and are packages, with what their `pyproject.toml` says."""
+    for file in sorted(ROOT.glob(f"{pattern}/pyproject.toml")):
+        project = tomllib.loads(file.read_text(encoding="utf-8")).get("project")
+        if project is not None:
+            yield file.parent, project
+
+
+# ---- packages
+
+
+def packages() -> str:
+    """The packages of this repository that are more than examples, each with its page and its own description."""
+    lines = ["| package | what it is |", "|---|---|"]
+    for folder, project in (*_projects("adapters/*"), *_projects("plugins/*")):
+        about = re.sub(r"^Hermes[^:]*: ", "", project["description"])
+        place = folder.relative_to(ROOT).as_posix()
+        lines.append(f"| [{place}](../{place}/README.md) | {about[:1].upper()}{about[1:]} |")
+    return "\n".join(lines) + "\n"
 
 
 # ---- the inbox
@@ -163,7 +187,7 @@ def tools() -> str:
     from hermes_demo.plugin import DemoPlugin, DemoSettings
     from hermes_shell.plugin import ShellPlugin, ShellSettings
 
-    plugins = Plugins("demo")  # some tools are offered with one model only
+    plugins = Plugins(Config())  # the default model is the demo model, which brings tools
     plugins.add("demo", DemoPlugin(DemoSettings()))
     plugins.add("shell", ShellPlugin(ShellSettings()))
     return "\n".join(
@@ -194,6 +218,7 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
     "inbox-diagram": inbox_diagram,
     "inbox-table": inbox_table,
     "inbox-words": inbox_words,
+    "packages": packages,
     "rooms": rooms,
     "tools": tools,
 }

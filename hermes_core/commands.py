@@ -72,13 +72,21 @@ class ConversationView(Protocol):
         """The state at this instant."""
 
     async def cancel(self, ids: Iterable[str]) -> list[Entry]:
-        """Cancel waiting entries by id; gives those that still waited."""
+        """Cancel waiting entries by id; gives those that still waited and that this person may cancel.
 
-    async def enter(self, text: str, when: When) -> Entered:
-        """Put `text` in as the entry of the person who typed the command; gives what became of it."""
+        A person cancels the own ones, an admin any (D2).
+        """
+
+    async def enter(self, text: str, when: When, quote: str | None = None) -> Entered:
+        """Put `text` in as the entry of the person who typed the command; gives what became of it.
+
+        `quote` is a text of the agent that stands in front of it (T3).
+        """
 
     async def note(self, text: str, replies: int) -> Entry:
         """Keep `text` for the first turn that starts after `replies` more replies (A1)."""
+
+    # The three that end a turn raise `NotAllowed` where somebody else's runs, unless for an admin (T2).
 
     async def stop(self) -> tuple[bool, list[Entry]]:
         """End the running turn, cancel what waits, start nothing (I10); whether a turn ran, and what was cancelled."""
@@ -94,6 +102,9 @@ class ConversationView(Protocol):
 
     async def quote(self, latest: int) -> tuple[int, str] | None:
         """Number and text of the `latest`-th latest reply (1 = the last one), or None."""
+
+    async def quoted(self, platform_id: str) -> str | None:
+        """The agent's text that stands on the platform under this message id, or None."""
 
 
 class Context(msgspec.Struct, frozen=True):

@@ -11,6 +11,9 @@
     │   └── StoreUnwritable  disk full, read-only or locked: try again later
     ├── ModelError           a model call failed; the text says it in words for the person who waits
     ├── ToolError            a tool failed in a way that the model should read
+    ├── JobError             a job cannot be started, found, read or stopped
+    │   ├── NoSuchJob        there is no job with this id, here
+    │   └── KeyInUse         the idempotency key belongs to a job with other arguments
     └── SendError            a platform did not take a message
 
 Each error has a message that says what is wrong and an `advice` that says what its reader can do
@@ -25,7 +28,10 @@ __all__ = [
     "CommandError",
     "ConfigError",
     "HermesError",
+    "JobError",
+    "KeyInUse",
     "ModelError",
+    "NoSuchJob",
     "NotAllowed",
     "PluginError",
     "SendError",
@@ -101,6 +107,18 @@ class ModelError(HermesError):
 
 class ToolError(HermesError):
     """A tool failed; the model reads the text as the result of its call."""
+
+
+class JobError(HermesError):
+    """A job cannot be started, found, read or stopped; read by the model, or shown to who typed a command."""
+
+
+class NoSuchJob(JobError):
+    """There is no job with this id where it was looked for."""
+
+
+class KeyInUse(JobError):
+    """The idempotency key was used before, for other arguments (J3)."""
 
 
 class SendError(HermesError):

@@ -18,12 +18,13 @@ __all__ = ["check", "prompt", "render", "said", "size", "window"]
 _LABELS: Final = {
     SaidKind.STEER: "[The user adds, while you work:]\n",
     SaidKind.NOTE: "[A note that the user left for this point of the conversation:]\n",
-    SaidKind.INJECTION: "[Context:]\n",
 }
 
 
 def render(item: Said) -> str:
     """The text of `item` as the model reads it, in the user role, with its label and attachments."""
+    if item.kind is SaidKind.INJECTION:
+        return f"[Context, {item.author}:]\n{item.text}"
     name = f"{item.author}: " if item.author else ""
     files = "".join(f"\n[attached: {_describe(one)}]" for one in item.attachments)
     return f"{_LABELS.get(item.kind, '')}{name}{item.text}{files}"

@@ -23,12 +23,13 @@ import msgspec
 import pluggy
 
 from hermes_core.adapter import AdapterFactory
-from hermes_core.commands import Command
-from hermes_core.messages import Address, Entry, TurnEnd
+from hermes_core.commands import Command, ConversationView
+from hermes_core.config import Config
+from hermes_core.messages import Address, Entry, Said, TurnEnd
 from hermes_core.models import ModelFactory
 from hermes_core.tools import Tool
 
-__all__ = ["Answer", "Interruption", "hookimpl", "hookspec", "verbs"]
+__all__ = ["Answer", "Injection", "Interruption", "hookimpl", "hookspec", "verbs"]
 
 hookspec = pluggy.HookspecMarker("hermes")
 hookimpl = pluggy.HookimplMarker("hermes")
@@ -38,6 +39,14 @@ class Answer(msgspec.Struct, frozen=True):
     """A plugin's own answer to a message, in place of a turn; an empty text answers nothing."""
 
     text: str
+
+
+class Injection(msgspec.Struct, frozen=True):
+    """Text that a plugin puts into a turn, under a `label` that the model sees; small `order` comes first."""
+
+    label: str
+    text: str
+    order: int = 0
 
 
 class Interruption(msgspec.Struct, frozen=True):
@@ -60,6 +69,15 @@ class Interruption(msgspec.Struct, frozen=True):
 
 
 @hookspec
+def hermes_configured(config: Config) -> None:
+    """The config of this start, before anything else is asked. Verb: each.
+
+    For what a plugin wants of sections that are not its own; its own come to its constructor.
+    """
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
 def hermes_commands() -> Iterable[Command]:
     """Commands that people can type. Verb: each.
 
@@ -69,11 +87,8 @@ def hermes_commands() -> Iterable[Command]:
 
 
 @hookspec
-def hermes_tools(provider: str) -> Iterable[Tool]:
-    """Tools that the model can call. Verb: each. Names are unique, as for commands.
-
-    `provider` is the configured model's: some tools make sense with one only.
-    """
+def hermes_tools() -> Iterable[Tool]:
+    """Tools that the model can call. Verb: each. Names are unique, as for commands."""
     raise AssertionError("a specification is never called")
 
 
@@ -93,11 +108,14 @@ def hermes_adapters() -> Iterable[AdapterFactory]:
 
 
 @hookspec
-def hermes_message(entry: Entry) -> Answer | Awaitable[Answer | None] | None:
-    """A message that is no command was committed; answer it in place of a turn, or let it pass. Verb: first.
+def hermes_message(
+    entry: Entry, conversation: ConversationView
+) -> Answer | Entry | Awaitable[Answer | Entry | None] | None:
+    """A message that is no command was committed: answer it in place of a turn, change it, or let it pass.
 
-    Called after the commit and before the busy mode decides anything, so in every state of the
-    conversation. May be async; limit 5 s. A plugin that fails lets the message pass.
+    Verb: first. An `Answer` ends it; an `Entry` with the same id takes its place, with another `when`,
+    `quote` or text; None lets it pass. Called after the commit and before the busy mode decides anything,
+    so in every state of the conversation. May be async; limit 5 s. A plugin that fails lets it pass.
     """
     raise AssertionError("a specification is never called")
 
@@ -111,6 +129,20 @@ def hermes_system_prompt(prompt: str, address: Address) -> str | Awaitable[str]:
 
     The text must be the same for every turn unless something really changed: the provider's prompt
     cache lives from it. May be async; limit 5 s.
+    """
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def hermes_injections(
+    address: Address, entries: tuple[Entry, ...], past: tuple[Said, ...]
+) -> Iterable[Injection] | Awaitable[Iterable[Injection]]:
+    """Text to put into the turn that starts with `entries`. Verb: each.
+
+    It stands before the notes and messages of the turn and is recorded with it, so it stays in the
+    context of later turns; `past` has the injections that stand there already, for a plugin that has
+    something to say only once, or when it changed. Together sorted by `order`, then by plugin. A text over
+    8,000 characters is cut, with a mark. May be async; limit 5 s.
     """
     raise AssertionError("a specification is never called")
 
@@ -161,6 +193,8 @@ class Verb(msgspec.Struct, frozen=True):
 verbs: dict[str, Verb] = {
     "hermes_adapters": Verb("each", 5.0),
     "hermes_commands": Verb("each", 5.0),
+    "hermes_configured": Verb("each", 5.0),
+    "hermes_injections": Verb("each", 5.0),
     "hermes_interrupt": Verb("each", 1.0),
     "hermes_interrupted": Verb("each", 5.0),
     "hermes_message": Verb("first", 5.0),

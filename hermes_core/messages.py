@@ -36,12 +36,14 @@ __all__ = [
     "When",
     "decode",
     "encode",
+    "first_words",
 ]
 
 # Characters that stand for themselves in the string form of an address. Everything that is a
 # separator, white space, a control character, a quote or a lone surrogate is escaped, so that the
 # form is one word in a log line, a file and a shell.
 _ESCAPED: Final = re.compile(r"""[%:\s\x00-\x20\x7f-\xa0"'`\\\u2028\u2029\ud800-\udfff]""")
+_BASE_36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _ESCAPE: Final = re.compile(r"%([0-9A-F]{2}|u[0-9A-F]{4})")
 
 
@@ -161,7 +163,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
     `seq` is the place in the order of all entries, given by the store (0 before). `at_reply` is the
     absolute reply count of an AT_REPLY entry (A4). `command` marks text that a command handles.
-    `quote` is a text of the agent that stands in front (T3). `arrived`: seconds since 1970.
+    `reply_to` is the platform's id of the message that it answers natively; `quote` is a text of the
+    agent that stands in front (T3). `arrived`: seconds since 1970.
     """
 
     id: str
@@ -177,6 +180,17 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     attachments: tuple[Attachment, ...] = ()
     quote: str | None = None
     arrived: float = 0.0
+    reply_to: str | None = None
+
+    @property
+    def short(self) -> str:
+        """The id that people see and type: a letter, and `seq` in base 36."""
+        number, digits = self.seq, ""
+        while number:
+            number, digit = divmod(number, 36)
+            digits = _BASE_36[digit] + digits
+        letter = {When.AT_REPLY: "a", When.EVENT: "e"}.get(self.when, "q")
+        return f"{letter}{digits or '0'}"
 
 
 class SaidKind(enum.StrEnum):
@@ -190,12 +204,14 @@ class SaidKind(enum.StrEnum):
 
 
 class Said(msgspec.Struct, frozen=True, tag="said"):
-    """Text in the user role: a message, a steer, a note, an event. `author` is set in groups only."""
+    """Text in the user role: a message, a steer, a note, an event, a plugin's injection.
+
+    `author` is set in groups only; of an injection it is its label.
+    """
 
     kind: SaidKind
     text: str
     author: str = ""
-    entry: str = ""
     attachments: tuple[Attachment, ...] = ()
 
 
@@ -280,6 +296,12 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
 
 
 _T = TypeVar("_T")
+
+
+def first_words(text: str, length: int = 60) -> str:
+    """The beginning of `text` on one line, with a mark where there is more."""
+    line = " ".join(text[: 4 * length].split())
+    return line if len(line) <= length and len(text) <= 4 * length else f"{line[: length - 1]}…"
 
 
 def encode(value: Any) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from hermes_core.adapter import Adapter, Sent
-from hermes_core.errors import SendError, StoreError
+from hermes_core.errors import SendError, StoreError, StoreUnwritable
 from hermes_core.messages import Address, Outgoing
 from hermes_core.store import Store
 
@@ -114,13 +114,13 @@ class Outbox:
                 if uncertain and adapter.features.lookup:
                     found = await adapter.find(outgoing.key, outgoing.address)
                     if found is not None:
-                        await self._note(self._store.sent(outgoing.key, found.ids))
+                        await self._account(self._store.sent, outgoing.key, found.ids)
                         return
                 await self._send(adapter, outgoing, uncertain)
             except SendError as error:
                 if error.permanent:
                     log.error("%s cannot be delivered: %s", outgoing.key, error)
-                    await self._note(self._store.undeliverable(outgoing.key, error.message))
+                    await self._account(self._store.undeliverable, outgoing.key, error.message)
                     return
                 uncertain = uncertain or error.unknown
                 if not uncertain:
@@ -147,7 +147,21 @@ class Outbox:
         except Exception as error:  # the edge to foreign code: an adapter's fault must not lose the message
             log.error("adapter %s failed on %s", adapter.platform, outgoing.key, exc_info=error)
             raise SendError(f"The adapter failed: {type(error).__name__}.", unknown=True) from error
-        await self._note(self._store.sent(outgoing.key, sent.ids))
+        await self._account(self._store.sent, outgoing.key, sent.ids)
+
+    async def _account(self, write: Callable[..., Awaitable[None]], *what: Any) -> None:
+        """Keep what became of a message, once the disk takes it (D7): else the next start sends it again (D5)."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return await write(*what)
+            except StoreUnwritable as error:
+                log.warning("the outbox could not be updated, next try in %.1f s: %s", pause, error)
+            except StoreError as error:
+                log.error("the outbox could not be updated: %s", error)
+                return None
+            await self._pause(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
 
     async def _note(self, write: Awaitable[None]) -> None:
         """A note about a message that the disk does not take changes nothing for the message itself (D7)."""

@@ -69,8 +69,8 @@ _FAILED: Final = _Failed()
 class Plugins:
     """The loaded plugins, and everything they bring."""
 
-    def __init__(self, provider: str = "") -> None:
-        self.provider = provider
+    def __init__(self, config: Config | None = None) -> None:
+        self._config = config or Config()
         self.infos: dict[str, PluginInfo] = {}
         self.commands = Registry()
         self.tools: dict[str, Tool] = {}
@@ -120,6 +120,12 @@ class Plugins:
         )
 
     def _take_in(self, info: PluginInfo) -> None:
+        for one in self._calls["hermes_configured"]:
+            if one.plugin == info.name:
+                try:
+                    one.function(*[self._config for _ in one.arguments])
+                except Exception as error:  # the edge to foreign code: a plugin's fault stays its own
+                    raise PluginError(info.name, f"hermes_configured failed: {_brief(error)}.") from error
         for command in self._brought(info.name, "hermes_commands", Command):
             if self._add(info, self.commands.add, info.name, command):
                 info.commands = (*info.commands, command.name)
@@ -138,7 +144,7 @@ class Plugins:
         for one in self._calls[hook]:
             if one.plugin == name:
                 try:
-                    brought.extend(one.function(*[self.provider for _ in one.arguments]))
+                    brought.extend(one.function())
                 except Exception as error:  # the edge to foreign code: a plugin's fault stays its own
                     raise PluginError(name, f"{hook} failed: {_brief(error)}.") from error
         for value in brought:
@@ -165,6 +171,11 @@ class Plugins:
         """Ask all plugins, in order; the results of those that did not fail."""
         results = [await self._call(one, hook, arguments) for one in self._calls[hook]]
         return [result for result in results if result is not _FAILED]
+
+    async def each_by_name(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
+        """Like `each`, every result with the name of its plugin."""
+        results = [(one.plugin, await self._call(one, hook, arguments)) for one in self._calls[hook]]
+        return [(name, result) for name, result in results if result is not _FAILED]
 
     async def first(self, hook: str, **arguments: Any) -> Any:
         """Ask plugins in order until one gives something other than None."""
@@ -331,7 +342,7 @@ def load(config: Config) -> Plugins:
     `ConfigError` where the config enables or requires one that is not installed, and where a required
     one cannot be loaded: the program must not start half.
     """
-    plugins = Plugins(config.model.provider)
+    plugins = Plugins(config)
     points = _installed()
     for point in points:
         info = PluginInfo(point.name, enabled=config.enabled(point.name))

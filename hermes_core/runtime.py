@@ -155,7 +155,7 @@ class Runtime:
         if not opened:
             raise ConfigError(
                 "The config names no adapter that is enabled, so nobody could reach the agent.",
-                "Write one, such as [adapters.telegram]; or talk to it here with: hermes chat",
+                "Write the section of one, [adapters.NAME]; or talk to the agent here with: hermes chat",
             )
         return opened
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from hermes_catch_all import CatchAllPlugin, CatchAllSettings
 from hermes_greet import GreetPlugin
+from hermes_today import TodayPlugin
 from hermes_worklog import WorklogPlugin
 
 from hermes_core.messages import ToolCall
@@ -95,6 +97,25 @@ def test_worklog_counts_a_turn_whose_model_fails(tmp_path: Path) -> None:
         async with Bed(tmp_path, [again], plugins=[WorklogPlugin()], config=one) as bed:
             await bed.say("loop")
             assert await bed.say("/worklog") == "started: 1, entries: 1, failed: 1"
+
+    run(story())
+
+
+def test_today_tells_the_day_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
+    async def story() -> None:
+        days = [datetime.date(2026, 12, 31)]
+        async with Bed(tmp_path, plugins=[TodayPlugin(lambda: days[-1])]) as bed:
+            await bed.say("hello")
+            await bed.say("still there?")
+            days.append(datetime.date(2027, 1, 1))
+            await bed.say("happy new year")
+            assert bed.model.texts() == [
+                "Today is Thursday, 31 December 2026.",
+                "hello",
+                "still there?",
+                "Today is Friday, 01 January 2027.",
+                "happy new year",
+            ]
 
     run(story())
 

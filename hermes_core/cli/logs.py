@@ -53,10 +53,15 @@ def log_to_file(level: str, config: Config) -> None:
             "Name another one with --set runtime.data_dir=FOLDER.",
         ) from error
     # delay: a start without anything to report leaves no file
-    handler = logging.handlers.RotatingFileHandler(
-        folder / FILE, maxBytes=LIMIT, backupCount=1, encoding="utf-8", delay=True
-    )
+    handler = _File(folder / FILE, maxBytes=LIMIT, backupCount=1, encoding="utf-8", delay=True)
     _install(handler, level, _Formatter(config.secrets, traces=True))
+
+
+class _File(logging.handlers.RotatingFileHandler):
+    """A file that, where it cannot be written, on a full disk say, stays as it is (D7)."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is the library's
+        """The terminal belongs to the conversation: no traceback of the log itself comes there."""
 
 
 def _install(handler: logging.Handler, level: str, formatter: _Formatter) -> None:

@@ -61,7 +61,11 @@ _S = TypeVar("_S", bound=msgspec.Struct)
 DEFAULT_PACKAGES: Final[Mapping[str, bool]] = MappingProxyType(
     {
         "adapters.terminal": True,
+        "plugins.anthropic": True,
         "plugins.basics": True,
+        "plugins.memory": True,
+        "plugins.followup": True,
+        "plugins.after": True,
         "plugins.busy": True,
         "plugins.demo": True,
         "plugins.openai": True,

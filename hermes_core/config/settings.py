@@ -228,14 +228,16 @@ class AccessSettings(msgspec.Struct, frozen=True):
     """`[access]`: people as "platform:user id"; in `allow` also "platform:*" and "*" (X1)."""
 
     owners: tuple[str, ...] = ()
+    admins: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for owner in self.owners:
-            if not _person(owner) or owner.endswith(":*"):
-                raise ValueError(
-                    f'access.owners: an owner is one person, "platform:user id", and not {owner!r}'
-                )
+        for key, people in (("owners", self.owners), ("admins", self.admins)):
+            for person in people:
+                if not _person(person) or person.endswith(":*"):
+                    raise ValueError(
+                        f'access.{key}: write one person each, "platform:user id", and not {person!r}'
+                    )
         for allowed in self.allow:
             if allowed != "*" and not _person(allowed):
                 raise ValueError(

@@ -96,6 +96,7 @@ class Router:
                 message.attachments,
                 None,
                 services.wall(),
+                message.reply_to,
             )
             admission = await services.store.admit(entry)
         except StoreError as error:

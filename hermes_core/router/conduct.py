@@ -13,15 +13,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from hermes_core import history
 from hermes_core.adapter import Broken, Drafted
 from hermes_core.errors import HermesError, StoreError
-from hermes_core.hookspecs import Interruption
+from hermes_core.hookspecs import Injection, Interruption
 from hermes_core.inbox import Commit, Effect, Give, Signal, Start
 from hermes_core.messages import (
     Address,
@@ -43,10 +43,13 @@ from hermes_core.turn import Turn, TurnPlan
 
 __all__ = ["Conduct", "Ended", "Owner"]
 
+T = TypeVar("T")
+
 log = logging.getLogger("hermes.turn")
 
 ROUNDS: Final = 3  # of cancelling a turn that swallows it
 ROUND: Final = 0.2  # seconds
+INJECTED: Final = 8000  # characters of one injection
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -154,7 +157,7 @@ class Conduct:
         self._owner.working("thinking")
         planned: Step | None = None
         if isinstance(start, Start):
-            self._prompt = prompt = history.prompt(start.notes, start.batch)
+            self._prompt = prompt = (*await self._injections(), *history.prompt(start.notes, start.batch))
             await self._durably(lambda: services.store.start_turn(address, self.number, prompt, self._ids))
         else:
             self._prompt, planned = start.record.items, start.planned
@@ -180,18 +183,47 @@ class Conduct:
             services.pause,
         )
 
+    async def _injections(self) -> list[Said]:
+        """What plugins put into this turn; none where it was halted meanwhile."""
+        plugins = self._services.plugins
+        if not plugins.asks("hermes_injections"):
+            return []
+        standing = tuple(
+            item for item in self._owner.past() if isinstance(item, Said) and item.kind is SaidKind.INJECTION
+        )
+        asking = plugins.each_by_name(
+            "hermes_injections",
+            address=self._owner.address,
+            entries=tuple(self._entries),
+            past=standing,
+        )
+        given = await self._unless_halted(asking)
+        found: list[tuple[int, Said]] = []
+        for name, injections in given or ():
+            try:
+                found.extend((one.order, _injected(one)) for one in injections)
+            except (AttributeError, TypeError) as error:
+                plugins.report(name, "hermes_injections", error)
+        return [said for _, said in sorted(found, key=lambda one: one[0])]
+
     async def _system_prompt(self) -> str:
         plugins = self._services.plugins
         if not plugins.asks("hermes_system_prompt"):
             return ""
-        asking = asyncio.ensure_future(
-            plugins.fold("hermes_system_prompt", "", "prompt", address=self._owner.address)
-        )
+        asking = plugins.fold("hermes_system_prompt", "", "prompt", address=self._owner.address)
+        prompt = await self._unless_halted(asking)
+        if prompt is None:
+            raise asyncio.CancelledError
+        return prompt
+
+    async def _unless_halted(self, coroutine: Coroutine[Any, Any, T]) -> T | None:
+        """The result of `coroutine`; None when the turn is halted first: a slow plugin does not delay it (I8)."""
+        asking = self._services.tasks.spawn(coroutine, "hooks of a turn")
         ends: set[asyncio.Future[Any]] = {asking, self._halted}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        if not asking.done():  # halted: a slow plugin does not delay it (I8)
+        if not asking.done():
             asking.cancel()
-            raise asyncio.CancelledError
+            return None
         return asking.result()
 
     async def _answer(self) -> str:
@@ -218,8 +250,9 @@ class Conduct:
         turn.scope.terminate()
         stopping = asyncio.ensure_future(turn.scope.stop(self._services.config.interrupt.kill_after))
         if task is not None:
-            for _ in range(ROUNDS):
-                task.cancel()
+            for number in range(ROUNDS):
+                if number or not task.cancelling():  # a second one at once would cut its clean-up short
+                    task.cancel()
                 done, _pending = await asyncio.wait({task}, timeout=ROUND)
                 if done:
                     break
@@ -365,3 +398,10 @@ class Conduct:
         self._ids.extend(ids)
         kinds = {When.EVENT: SaidKind.EVENT}
         return [history.said(one, kinds.get(one.when, SaidKind.STEER)) for one in effect.entries], ids
+
+
+def _injected(one: Injection) -> Said:
+    text = one.text
+    if len(text) > INJECTED:
+        text = f"{text[:INJECTED]}\n[… {len(one.text) - INJECTED} characters left out …]"
+    return Said(SaidKind.INJECTION, text, one.label)

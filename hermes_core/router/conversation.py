@@ -68,9 +68,11 @@ class Conversation:
     async def _load(self) -> None:
         record = await self._services.store.conversation(self.address)
         turns = await self._services.store.history(self.address)
+        notes = await self._services.store.notes(self.address)
         self.mode = record.busy or self._settings.busy
         self._context = [(turn.number, turn) for turn in turns]
         self.state.turns, self.state.replies = record.turns, record.replies
+        self.state.notes.update((note.id, note) for note in notes)
         self.loaded = True
 
     @property
@@ -81,7 +83,7 @@ class Conversation:
     @property
     def forgettable(self) -> bool:
         """Whether all it holds stands in the store as well."""
-        return self.idle and not self.state.parked and not self.state.notes
+        return self.idle and not self.state.parked
 
     def records(self) -> list[TurnRecord]:
         """The turns that stand in the context, oldest first."""
@@ -135,6 +137,11 @@ class Conversation:
             )
         if outgoing is not None:
             await self._services.outbox.deliver(outgoing)
+
+    async def amended(self, entry: Entry) -> None:
+        """A plugin changed an entry that is on its way in."""
+        store = self._services.store
+        await self._services.durably(lambda: store.amend(entry), self.refused)
 
     async def set_busy(self, mode: When | None) -> None:
         """Override the configured busy mode, or with None stop doing so."""

@@ -114,7 +114,7 @@ class Lane:
                         self._taking -= 1
                 else:
                     self.conversation.arrive(entry, role)
-        except Exception as error:  # noqa: BLE001 - the conversation's edge: one entry must not stop the others
+        except Exception as error:
             log.error("an entry of %s could not be taken in", self.conversation.key, exc_info=error)
             asyncio.get_running_loop().call_soon(self._relay)
         finally:
@@ -133,11 +133,15 @@ class Lane:
         if entry.command:
             await self._command(entry, role)
             return
-        answer = await self._services.plugins.first("hermes_message", entry=entry)
+        view = View(self._services, self.conversation, entry, role)
+        answer = await self._services.plugins.first("hermes_message", entry=entry, conversation=view)
         if isinstance(answer, Answer):
             await self.conversation.settle(entry, EntryState.HANDLED, answer.text)
-        else:
-            self.conversation.arrive(entry, role)
+            return
+        if isinstance(answer, Entry) and answer.id == entry.id:
+            entry = answer
+            await self.conversation.amended(entry)
+        self.conversation.arrive(entry, role)
 
     async def _command(self, entry: Entry, role: Role) -> None:
         name, arguments = parse(entry.text) or ("", "")

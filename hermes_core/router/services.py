@@ -70,6 +70,7 @@ class Access:
 
     def __init__(self, config: Config, adapters: Mapping[str, Adapter]) -> None:
         self._owners = frozenset(config.access.owners)
+        self._admins = frozenset(config.access.admins)
         self._allowed = frozenset(config.access.allow)
         self._everybody = "*" in self._allowed
         self._local = frozenset(name for name, one in adapters.items() if one.features.local)
@@ -90,6 +91,8 @@ class Access:
         person = f"{platform}:{author.id}"
         if person in self._owners:
             return Role.OWNER
+        if person in self._admins:
+            return Role.ADMIN
         if self._everybody or f"{platform}:*" in self._allowed or person in self._allowed:
             return Role.USER
         return Role.NOBODY

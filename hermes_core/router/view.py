@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from hermes_core import inbox
 from hermes_core.commands import Entered, Snapshot
+from hermes_core.errors import NotAllowed
 from hermes_core.inbox import Drop, Halt, Receipt, Signal, Start
 from hermes_core.messages import Entry, Role, When
 from hermes_core.router.conversation import Conversation
@@ -42,12 +43,16 @@ class View:
         )
 
     async def cancel(self, ids: Iterable[str]) -> list[Entry]:
-        """Cancel waiting entries; gives those that still waited."""
+        """Cancel waiting entries that the person may cancel: the own ones, an admin any (D2)."""
+        if self._role < Role.ADMIN:
+            state = self._conversation.state
+            known = {one.id: one for one in (*inbox.waiting(state), *inbox.notes(state))}
+            ids = [id_ for id_ in ids if id_ in known and known[id_].author.id == self._entry.author.id]
         return self._conversation.cancel(ids)
 
-    async def enter(self, text: str, when: When) -> Entered:
+    async def enter(self, text: str, when: When, quote: str | None = None) -> Entered:
         """Put `text` in as an entry of the person who typed the command; gives what became of it."""
-        entry = await self._admit(text, when, None)
+        entry = await self._admit(text, when, quote=quote)
         if entry is None:
             return Entered("known")
         effects = self._conversation.arrive(entry, self._role, receipt=False)
@@ -61,12 +66,14 @@ class View:
     async def note(self, text: str, replies: int) -> Entry:
         """Keep `text` for the first turn that starts after `replies` more replies (A1)."""
         at = self._conversation.state.replies + replies
-        entry = await self._admit(text, When.AT_REPLY, at)
+        entry = await self._admit(text, When.AT_REPLY, at=at)
         assert entry is not None, "the entry of a command is handled once"
         self._conversation.arrive(entry, self._role)
         return entry
 
-    async def _admit(self, text: str, when: When, at: int | None) -> Entry | None:
+    async def _admit(
+        self, text: str, when: When, *, at: int | None = None, quote: str | None = None
+    ) -> Entry | None:
         # The id is made from the command's own: when a crash makes the command run again, this is
         # found again and not put in twice (D6).
         self._entered += 1
@@ -80,6 +87,7 @@ class View:
             at_reply=at,
             group=source.group,
             attachments=source.attachments,
+            quote=quote,
             arrived=source.arrived,
         )
         store = self._services.store
@@ -101,9 +109,12 @@ class View:
         return ran, [*dropped, *(riding if ran else ())]
 
     def _end(self, signal: Signal) -> tuple[bool, list[Entry]]:
+        people = self._conversation.state.people
+        if self._role < Role.ADMIN and people and self._entry.author.id not in people:
+            raise NotAllowed("Someone else's work runs here.", "Only that person or an admin can stop it.")
         effects = self._conversation.signal(signal)
         dropped = [entry for one in effects if isinstance(one, Drop) for entry in one.entries]
-        return any(isinstance(one, Halt) for one in effects), dropped
+        return any(isinstance(one, Halt | Start) for one in effects), dropped
 
     async def set_busy(self, mode: When | None) -> When:
         """Set the busy mode of this conversation; gives what holds now."""
@@ -115,3 +126,7 @@ class View:
         number = self._conversation.state.replies - latest + 1
         found = await self._services.store.replies(self._conversation.address, [number])
         return (number, found[number]) if number in found else None
+
+    async def quoted(self, platform_id: str) -> str | None:
+        """The agent's text that stands on the platform under this message id."""
+        return await self._services.store.text_of(self._conversation.address, platform_id)

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import msgspec
 
+from hermes_core.job import Job, JobAdded, JobEnd, JobEnded
 from hermes_core.messages import Address, Entry, EntryState, Item, Outgoing, Step, TurnEnd, TurnRecord, When
 
 __all__ = ["Admission", "ConversationRecord", "Ending", "OpenTurn", "OpenWork", "Store"]
@@ -61,7 +62,7 @@ class OpenTurn(msgspec.Struct, frozen=True):
 class OpenWork(msgspec.Struct, frozen=True):
     """All unfinished business of one conversation, each list in its order.
 
-    `entries` waits and is not part of `turn`. `outbox` has what is not sent; of these, the keys in
+    `entries` waits, is no note, and is not part of `turn`. `outbox` has what is not sent; of these, the keys in
     `uncertain` were handed to the platform without a known outcome.
     """
 
@@ -104,7 +105,7 @@ class Store(Protocol):
         """
 
     def amend(self, entry: Entry) -> Awaitable[bool]:
-        """Replace text, attachments and `when` of a WAITING entry (D9); False if it waits no more."""
+        """Replace text, attachments, quote and `when` of a WAITING entry (D9); False if it waits no more."""
 
     def settle(
         self, address: Address, ids: Sequence[str], state: EntryState, outgoing: Outgoing | None = None
@@ -161,11 +162,20 @@ class Store(Protocol):
     def replies(self, address: Address, numbers: Sequence[int]) -> Awaitable[dict[int, str]]:
         """The final texts of these reply numbers, as far as they exist."""
 
+    def text_of(self, address: Address, platform_id: str) -> Awaitable[str | None]:
+        """The text of the message that the platform keeps under this id in this conversation, if it is ours."""
+
     def waiting(self, address: Address) -> Awaitable[list[Entry]]:
         """What waits here and no turn has taken, in order."""
 
+    def notes(self, address: Address) -> Awaitable[list[Entry]]:
+        """The AT_REPLY entries that wait here and no turn has taken, in order."""
+
     def open_work(self) -> Awaitable[list[OpenWork]]:
-        """All unfinished business, for the start of a run (D6); conversations without any are left out."""
+        """All unfinished business, for the start of a run (D6); conversations without any are left out.
+
+        Waiting notes are none: they start nothing (A3), and are read with their conversation.
+        """
 
     # -- outbox
 
@@ -183,6 +193,41 @@ class Store(Protocol):
 
     def undeliverable(self, key: str, reason: str) -> Awaitable[None]:
         """It will never be taken; `reason` is kept beside it."""
+
+    # -- jobs
+
+    def add_job(self, job: Job) -> Awaitable[JobAdded]:
+        """Keep a new job as QUEUED with the epoch of its conversation, or find the one with its address and key (J3).
+
+        Where it depends on an id that does not exist nothing is stored (J4).
+        """
+
+    def run_job(self, id: str, at: float, runs: int) -> Awaitable[bool]:
+        """Note before its work begins that a job runs, for the time number `runs`; False where it has ended."""
+
+    def note_job(self, id: str, progress: str, fraction: float | None) -> Awaitable[None]:
+        """Keep the progress of a running job; one that has ended is left as it is."""
+
+    def stop_job(self, id: str) -> Awaitable[bool]:
+        """Note that the end of this job was asked for; False where it has ended or is not there (J5)."""
+
+    def end_job(self, id: str, end: JobEnd, entry: Entry | None = None) -> Awaitable[JobEnded]:
+        """Put a job into its final state and admit its event, in one transaction (J7).
+
+        A job that has ended already stays as it is, and `entry` is not admitted. `StoreError` where there
+        is no such job.
+        """
+
+    def job(self, id: str) -> Awaitable[Job | None]:
+        """The job with this id."""
+
+    def jobs(
+        self, address: Address | None = None, *, limit: int = 100, final: bool | None = None
+    ) -> Awaitable[list[Job]]:
+        """The latest jobs, newest first: of one conversation or all; `final` picks ended or open ones."""
+
+    def open_jobs(self) -> Awaitable[list[Job]]:
+        """Every job that has not ended, oldest first, for the start of a run (J12)."""
 
     async def close(self) -> None:
         """Commit what is queued, then let the data folder go. Nothing may be called afterwards."""

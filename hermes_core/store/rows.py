@@ -95,6 +95,16 @@ def replies(connection: sqlite3.Connection, address: Address, numbers: Sequence[
     return found
 
 
+def text_of(connection: sqlite3.Connection, address: Address, platform_id: str) -> str | None:
+    row = connection.execute(
+        "SELECT body FROM outbox JOIN platform_messages ON platform_messages.outbox = outbox.seq"
+        " WHERE platform_messages.conversation = (SELECT id FROM conversations WHERE address = ?)"
+        " AND platform_messages.id = ?",
+        (str(address), platform_id),
+    ).fetchone()
+    return None if row is None else _OUTGOING.decode(row[0]).text
+
+
 def waiting(connection: sqlite3.Connection, address: Address) -> list[Entry]:
     rows = connection.execute(
         "SELECT seq, body FROM entries WHERE conversation = (SELECT id FROM conversations WHERE address = ?)"
@@ -104,17 +114,23 @@ def waiting(connection: sqlite3.Connection, address: Address) -> list[Entry]:
     return [decode_entry(seq, body) for seq, body in rows]
 
 
+def notes(connection: sqlite3.Connection, address: Address) -> list[Entry]:
+    rows = connection.execute(
+        "SELECT seq, body FROM entries WHERE conversation = (SELECT id FROM conversations WHERE address = ?)"
+        " AND state = 'waiting' AND turn IS NULL AND note = 1 ORDER BY seq",
+        (str(address),),
+    )
+    return [decode_entry(seq, body) for seq, body in rows]
+
+
 def open_work(connection: sqlite3.Connection) -> list[OpenWork]:
-    """Reads the three partial indexes from end to end, and nothing that is finished."""
+    """Reads the three partial indexes from end to end, and nothing that is finished or a waiting note."""
     entries: dict[int, list[Entry]] = {}
-    taken: dict[int, list[Entry]] = {}
-    for conversation, turn, seq, body in connection.execute(
-        "SELECT conversation, turn, seq, body FROM entries WHERE state = 'waiting' ORDER BY conversation, turn, seq"
+    for conversation, seq, body in connection.execute(
+        "SELECT conversation, seq, body FROM entries"
+        " WHERE state = 'waiting' AND turn IS NULL AND note = 0 ORDER BY conversation, seq"
     ):
-        if turn is None:
-            entries.setdefault(conversation, []).append(decode_entry(seq, body))
-        else:
-            taken.setdefault(conversation, []).append(decode_entry(seq, body))
+        entries.setdefault(conversation, []).append(decode_entry(seq, body))
     outbox = _grouped(
         connection.execute(
             "SELECT conversation, seq, state, body FROM outbox WHERE state IN ('waiting', 'sending')"
@@ -122,9 +138,7 @@ def open_work(connection: sqlite3.Connection) -> list[OpenWork]:
         )
     )
     running = {
-        conversation: _open_turn(
-            connection, conversation, number, planned, halted, taken.get(conversation, ())
-        )
+        conversation: _open_turn(connection, conversation, number, planned, halted)
         for conversation, number, planned, halted in connection.execute(
             "SELECT conversation, number, planned, halted FROM turns WHERE end IS NULL ORDER BY conversation"
         ).fetchall()
@@ -146,8 +160,12 @@ def _open_turn(
     number: int,
     planned: str | None,
     halted: int,
-    entries: Sequence[Entry],
 ) -> OpenTurn:
+    taken = connection.execute(
+        "SELECT seq, body FROM entries WHERE conversation = ? AND turn = ? AND state = 'waiting' ORDER BY seq",
+        (conversation, number),
+    )
+    entries = [decode_entry(seq, body) for seq, body in taken]
     items = connection.execute(
         "SELECT body FROM running_items WHERE conversation = ? ORDER BY position", (conversation,)
     )

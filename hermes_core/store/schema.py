@@ -93,7 +93,27 @@ _FIRST: Final[Migration] = (
 # A turn that was being stopped when the program died ends at the next start; it does not go on (I1).
 _HALTED: Final[Migration] = ("ALTER TABLE turns ADD COLUMN halted INTEGER NOT NULL DEFAULT 0",)
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_FIRST, _HALTED)
+# By which ids a platform keeps what was sent, so that a native reply finds the text it answers (T3).
+_PLATFORM_IDS: Final[Migration] = (
+    """
+    CREATE TABLE platform_messages (
+        conversation INTEGER NOT NULL REFERENCES conversations (id),
+        id TEXT NOT NULL,
+        outbox INTEGER NOT NULL REFERENCES outbox (seq),
+        PRIMARY KEY (conversation, id)
+    ) WITHOUT ROWID
+    """,
+)
+
+# Notes start nothing (A3), so a start need not read them: they are read with their conversation.
+_NOTES: Final[Migration] = (
+    "ALTER TABLE entries ADD COLUMN note INTEGER NOT NULL DEFAULT 0",
+    "UPDATE entries SET note = 1 WHERE state = 'waiting' AND json_extract(body, '$.when') = 'at_reply'",
+    "CREATE INDEX entries_open ON entries (conversation, seq) WHERE state = 'waiting' AND turn IS NULL AND note = 0",
+    "CREATE INDEX entries_notes ON entries (conversation, seq) WHERE state = 'waiting' AND turn IS NULL AND note = 1",
+)
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_FIRST, _HALTED, _PLATFORM_IDS, _NOTES)
 """Number n is at index n - 1."""
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from hermes_core.errors import StoreError
+from hermes_core.job import Job, JobAdded, JobEnd, JobEnded
 from hermes_core.messages import Address, Entry, EntryState, Item, Outgoing, Step, TurnRecord, When
-from hermes_core.store import Admission, ConversationRecord, Ending, OpenWork, rows
+from hermes_core.store import Admission, ConversationRecord, Ending, OpenWork, jobs, rows
 from hermes_core.store.threads import Writer
 from hermes_core.store.writes import Writes
 
@@ -112,8 +113,14 @@ class SQLiteStore:
     def replies(self, address: Address, numbers: Sequence[int]) -> asyncio.Future[dict[int, str]]:
         return self._read(rows.replies, address, tuple(numbers))
 
+    def text_of(self, address: Address, platform_id: str) -> asyncio.Future[str | None]:
+        return self._read(rows.text_of, address, platform_id)
+
     def waiting(self, address: Address) -> asyncio.Future[list[Entry]]:
         return self._read(rows.waiting, address)
+
+    def notes(self, address: Address) -> asyncio.Future[list[Entry]]:
+        return self._read(rows.notes, address)
 
     def open_work(self) -> asyncio.Future[list[OpenWork]]:
         return self._read(rows.open_work)
@@ -134,6 +141,34 @@ class SQLiteStore:
 
     def undeliverable(self, key: str, reason: str) -> asyncio.Future[None]:
         return self._write(Writes.undeliverable, key, reason)
+
+    # -- jobs
+
+    def add_job(self, job: Job) -> asyncio.Future[JobAdded]:
+        return self._write(jobs.add, job)
+
+    def run_job(self, id: str, at: float, runs: int) -> asyncio.Future[bool]:
+        return self._write(jobs.run, id, at, runs)
+
+    def note_job(self, id: str, progress: str, fraction: float | None) -> asyncio.Future[None]:
+        return self._write(jobs.note, id, progress, fraction)
+
+    def stop_job(self, id: str) -> asyncio.Future[bool]:
+        return self._write(jobs.stop, id)
+
+    def end_job(self, id: str, end: JobEnd, entry: Entry | None = None) -> asyncio.Future[JobEnded]:
+        return self._write(jobs.end, id, end, entry)
+
+    def job(self, id: str) -> asyncio.Future[Job | None]:
+        return self._read(jobs.one, id)
+
+    def jobs(
+        self, address: Address | None = None, *, limit: int = 100, final: bool | None = None
+    ) -> asyncio.Future[list[Job]]:
+        return self._read(jobs.latest, address, limit, final)
+
+    def open_jobs(self) -> asyncio.Future[list[Job]]:
+        return self._read(jobs.unfinished)
 
     async def close(self) -> None:
         """Commit what is queued, then let the folder go; a second call waits for the first.

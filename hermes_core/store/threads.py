@@ -73,11 +73,12 @@ def _deliver(outcomes: Iterable[_Outcome]) -> None:
             future.exception()  # it is in the log: asyncio need not complain if nobody awaits it
 
 
-def _report(what: str, error: BaseException) -> None:
+def _report(what: str, error: BaseException, level: int = logging.WARNING) -> None:
     """One line for what people can do something about; with the place in the code for what they cannot."""
     expected = isinstance(error, StoreError | OSError) or breaks_batch(error)
     code = getattr(error, "sqlite_errorname", type(error).__name__)
-    _log.warning("%s: %s (%s)", what, error, code, exc_info=None if expected else error)
+    level = level if expected else logging.WARNING
+    _log.log(level, "%s: %s (%s)", what, error, code, exc_info=None if expected else error)
 
 
 class _Worker:
@@ -164,7 +165,8 @@ class Writer(_Worker):
                 os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
                 migrate(self._connected().connection)
             except (OSError, sqlite3.Error, StoreError) as error:
-                _report(f"{self._folder} could not be opened as a store", error)
+                # whoever opens it is told; above it stands the one line that a person reads
+                _report(f"{self._folder} could not be opened as a store", error, logging.INFO)
                 self._tell(_deliver, ((self.opened, None, translate(error)),))
                 return
             self._reader.start()

@@ -76,12 +76,17 @@ class Writes:
 
     @atomic
     def _admit_first(self, entry: Entry) -> Admission:
+        return self.admit_within(entry)
+
+    def admit_within(self, entry: Entry) -> Admission:
+        """`admit` as a part of a larger write; only inside `atomic`."""
         return self._admit(self._conversation(entry.address), entry)
 
     def _admit(self, conversation: int, entry: Entry) -> Admission:
         cursor = self.cursor.execute(
-            "INSERT INTO entries (conversation, id, body) VALUES (?, ?, ?) ON CONFLICT (conversation, id) DO NOTHING",
-            (conversation, entry.id, encode(entry)),
+            "INSERT INTO entries (conversation, id, note, body) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (conversation, id) DO NOTHING",
+            (conversation, entry.id, entry.when is When.AT_REPLY, encode(entry)),
         )
         if cursor.rowcount:
             assert cursor.lastrowid is not None
@@ -101,7 +106,7 @@ class Writes:
             return False
         seq, body = row
         amended = msgspec.structs.replace(
-            decode_entry(seq, body), text=entry.text, attachments=entry.attachments, when=entry.when
+            decode_entry(seq, body), text=entry.text, attachments=entry.attachments, when=entry.when, quote=entry.quote
         )
         self.cursor.execute("UPDATE entries SET body = ? WHERE seq = ?", (encode(amended), seq))
         return True
@@ -224,11 +229,18 @@ class Writes:
     def sending(self, key: str) -> None:
         self.cursor.execute("UPDATE outbox SET state = 'sending' WHERE key = ? AND state = 'waiting'", (key,))
 
+    @atomic
     def sent(self, key: str, platform_ids: Sequence[str]) -> None:
         self.cursor.execute(
             "UPDATE outbox SET state = 'sent', platform_ids = ? WHERE key = ? AND state IN ('waiting', 'sending')",
             (encode(platform_ids), key),
         )
+        if self.cursor.rowcount and platform_ids:
+            self.cursor.executemany(
+                "INSERT OR REPLACE INTO platform_messages (conversation, id, outbox)"
+                " SELECT conversation, ?, seq FROM outbox WHERE key = ?",
+                ((id_, key) for id_ in platform_ids),
+            )
 
     def unsent(self, key: str) -> None:
         self.cursor.execute("UPDATE outbox SET state = 'waiting' WHERE key = ? AND state = 'sending'", (key,))

@@ -48,13 +48,14 @@ class Bed:
         }
         for name, table in (config or {}).items():
             tables[name] = {**tables.get(name, {}), **table}
-        self.plugins = Plugins()
+        settings = Config.of(tables)
+        self.plugins = Plugins(settings)
         self.plugins.add("fake", self.platform)
         self.plugins.add("scripted", self.model)
         for plugin in plugins:
             self.plugins.add(type(plugin).__name__.removesuffix("Plugin").lower(), plugin)
         self.runtime = Runtime(
-            Config.of(tables),
+            settings,
             adapters=[self.platform.platform],
             store=_Kept(self.store),
             plugins=self.plugins,

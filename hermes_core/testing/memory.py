@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from msgspec.structs import force_setattr, replace
 
 from hermes_core.errors import StoreError
+from hermes_core.job import Job, JobAdded, JobEnd, JobEnded
 from hermes_core.messages import (
     Address,
     Entry,
@@ -25,6 +26,7 @@ from hermes_core.messages import (
     When,
 )
 from hermes_core.store import Admission, ConversationRecord, Ending, OpenTurn, OpenWork
+from hermes_core.testing.memory_jobs import MemoryJobs
 
 __all__ = ["Done", "MemoryStore"]
 
@@ -79,6 +81,7 @@ class _Conversation:
     running: _Turn | None = None
     replies: dict[int, str] = field(default_factory=dict)
     unsent: dict[str, Outgoing] = field(default_factory=dict)
+    delivered: dict[str, str] = field(default_factory=dict)  # texts by the platform's ids
 
     def in_order(self, ids: Iterable[str]) -> list[Entry]:
         return sorted((self.entries[id_] for id_ in ids), key=lambda entry: entry.seq)
@@ -97,16 +100,20 @@ class MemoryStore:
         self._seq = 0
         self._outbox: dict[str, Address] = {}  # every key there ever was
         self._uncertain: set[str] = set()
+        self._jobs = MemoryJobs(lambda entry: self._admit(entry).entry, lambda one: self._peek(one).record.epoch)
 
     # -- entries
 
     def admit(self, entry: Entry) -> Done[Admission]:
+        return Done(self._admit(entry))
+
+    def _admit(self, entry: Entry) -> Admission:
         here = self._conversations.get(entry.address)
         if here is None:
             here = self._at(entry.address)
         known = here.entries.get(entry.id)
         if known is not None:
-            return Done(Admission(known, False))
+            return Admission(known, False)
         self._seq += 1
         force_setattr(entry, "seq", self._seq)  # in place of a copy: nobody has seen it with another one
         here.entries[entry.id] = entry
@@ -118,7 +125,7 @@ class MemoryStore:
         if here is None or entry.id not in here.waiting:
             return Done(False)
         here.entries[entry.id] = replace(
-            here.entries[entry.id], text=entry.text, attachments=entry.attachments, when=entry.when
+            here.entries[entry.id], text=entry.text, attachments=entry.attachments, when=entry.when, quote=entry.quote
         )
         return Done(True)
 
@@ -230,22 +237,29 @@ class MemoryStore:
         known = self._peek(address).replies
         return Done({number: known[number] for number in numbers if number in known})
 
+    def text_of(self, address: Address, platform_id: str) -> Done[str | None]:
+        return Done(self._peek(address).delivered.get(platform_id))
+
     def waiting(self, address: Address) -> Done[list[Entry]]:
         here = self._peek(address)
         return Done(here.in_order(here.waiting))
 
+    def notes(self, address: Address) -> Done[list[Entry]]:
+        here = self._peek(address)
+        return Done([entry for entry in here.in_order(here.waiting) if entry.when is When.AT_REPLY])
+
     def open_work(self) -> Done[list[OpenWork]]:
-        found = [
+        every = [
             OpenWork(
                 here.record,
-                tuple(here.in_order(here.waiting)),
+                tuple(entry for entry in here.in_order(here.waiting) if entry.when is not When.AT_REPLY),
                 _open_turn(here),
                 tuple(here.unsent.values()),
                 frozenset(self._uncertain.intersection(here.unsent)),
             )
             for here in self._conversations.values()
-            if here.waiting or here.running is not None or here.unsent
         ]
+        found = [work for work in every if work.entries or work.turn is not None or work.outbox]
         return Done(sorted(found, key=lambda work: str(work.conversation.address)))
 
     # -- outbox
@@ -259,6 +273,10 @@ class MemoryStore:
         return Done(None)
 
     def sent(self, key: str, platform_ids: Sequence[str] = ()) -> Done[None]:
+        if platform_ids and self._is_unsent(key):
+            address = self._outbox[key]
+            here = self._conversations[address]
+            here.delivered.update(dict.fromkeys(platform_ids, here.unsent[key].text))
         return self._leave(key)
 
     def unsent(self, key: str) -> Done[None]:
@@ -267,6 +285,37 @@ class MemoryStore:
 
     def undeliverable(self, key: str, reason: str) -> Done[None]:
         return self._leave(key)
+
+    # -- jobs
+
+    def add_job(self, job: Job) -> Done[JobAdded]:
+        return Done(self._jobs.add(job))
+
+    def run_job(self, id: str, at: float, runs: int) -> Done[bool]:
+        return Done(self._jobs.run(id, at, runs))
+
+    def note_job(self, id: str, progress: str, fraction: float | None) -> Done[None]:
+        return Done(self._jobs.note(id, progress, fraction))
+
+    def stop_job(self, id: str) -> Done[bool]:
+        return Done(self._jobs.stop(id))
+
+    def end_job(self, id: str, end: JobEnd, entry: Entry | None = None) -> Done[JobEnded]:
+        if not end.state.final:
+            return _Refused(f"A job cannot end as {end.state.value}.")
+        ended = self._jobs.end(id, end, entry)
+        return Done(ended) if ended is not None else _Refused(f"There is no job {id}.")
+
+    def job(self, id: str) -> Done[Job | None]:
+        return Done(self._jobs.one(id))
+
+    def jobs(
+        self, address: Address | None = None, *, limit: int = 100, final: bool | None = None
+    ) -> Done[list[Job]]:
+        return Done(self._jobs.latest(address, limit, final))
+
+    def open_jobs(self) -> Done[list[Job]]:
+        return Done(self._jobs.unfinished())
 
     async def close(self) -> None:
         """Nothing is held that had to be let go."""

@@ -1,4 +1,6 @@
-"""ModelServer: an OpenAI-compatible model server that does exactly what a test or benchmark tells it.
+"""ModelServer: a model server that does exactly what a test or benchmark tells it.
+
+It takes the requests of OpenAI's chat completions and of Anthropic's Messages API.
 
 It listens on a free port of loopback, takes real HTTP requests and plays one `Answer` for each: those
 given to `script` first, in order, then what the function handed to the constructor makes of the
@@ -28,11 +30,25 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, Self
 
-__all__ = ["DONE", "Answer", "Asked", "Cut", "ModelServer", "asks", "chunk", "fails", "main", "says"]
+__all__ = [
+    "DONE",
+    "Answer",
+    "Asked",
+    "Cut",
+    "ModelServer",
+    "asks",
+    "blocks",
+    "chunk",
+    "event",
+    "fails",
+    "main",
+    "says",
+]
 
 DONE: Final = b"data: [DONE]\n\n"
 _EVENTS: Final = {"content-type": "text/event-stream"}
 _JSON: Final = {"content-type": "application/json"}
+_PATHS: Final = ("/chat/completions", "/messages")
 
 
 @dataclass(frozen=True)
@@ -85,6 +101,55 @@ def asks(*calls: tuple[str, str], text: str | None = None) -> Answer:
         )
         parts.append(chunk(calls=[{"index": index, "function": {"arguments": arguments[half:]}}]))
     return Answer((*parts, *_end("tool_calls")))
+
+
+def event(kind: str, **data: Any) -> bytes:
+    """One event of the Messages API."""
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode()
+
+
+_DELTAS: Final = {
+    "text": "text_delta",
+    "partial_json": "input_json_delta",
+    "thinking": "thinking_delta",
+    "signature": "signature_delta",
+}
+
+
+def blocks(*content: Mapping[str, Any], stop: str | None = "end_turn") -> tuple[bytes, ...]:
+    """The events of a whole answer of the Messages API, each block's text in two pieces.
+
+    The `input` of a tool_use block is given as JSON text. 7 tokens in (2 of them cached), 3 out.
+    `stop=None` leaves the end out.
+    """
+    usage = {"input_tokens": 4, "cache_creation_input_tokens": 1, "cache_read_input_tokens": 2}
+    events = [event("message_start", message={"content": [], "usage": {**usage, "output_tokens": 1}})]
+    for index, block in enumerate(content):
+        start: dict[str, Any] = {"signature": ""} if block["type"] == "thinking" else {}
+        deltas: list[tuple[str, str]] = []
+        for key, value in block.items():
+            if key == "input":
+                start[key] = {}
+                deltas += (
+                    ("partial_json", value[: len(value) // 2]),
+                    ("partial_json", value[len(value) // 2 :]),
+                )
+            elif key == "signature":
+                deltas.append((key, value))
+            elif key in _DELTAS:
+                start[key] = ""
+                deltas += ((key, value[: len(value) // 2]), (key, value[len(value) // 2 :]))
+            else:
+                start[key] = value
+        events.append(event("content_block_start", index=index, content_block=start))
+        for key, value in deltas:
+            delta = {"type": _DELTAS[key], key: value}
+            events.append(event("content_block_delta", index=index, delta=delta))
+        events.append(event("content_block_stop", index=index))
+    if stop is not None:
+        events.append(event("message_delta", delta={"stop_reason": stop}, usage={"output_tokens": 3}))
+        events.append(event("message_stop"))
+    return tuple(events)
 
 
 def fails(status: int, message: str = "no", code: str | None = None, **headers: str) -> Answer:
@@ -203,7 +268,7 @@ class ModelServer:
             name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])
         }
         body = await reader.readexactly(int(headers.get("content-length", 0)))
-        if not path.endswith("/chat/completions"):
+        if not path.endswith(_PATHS):
             return await _play(fails(404, f"no such path: {path}"), reader.gone, writer)
         now = asyncio.get_running_loop().time()
         asked = Asked(path, headers, json.loads(body), connection, now, reader.gone)

@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+import msgspec
 import pytest
 
 from hermes_core.errors import StoreError
@@ -234,7 +235,7 @@ class StoreContract:
         """(D4)"""
         await store.start_turn(HERE, 1, [ASKED], [])
         await store.plan(HERE, 1, PLANNED)
-        hint = Said(SaidKind.STEER, "faster", author="Ada", entry="e", attachments=(Attachment("x"),))
+        hint = Said(SaidKind.STEER, "faster", author="Ada", attachments=(Attachment("x"),))
         await store.append(HERE, 1, [COUNTED, hint])
         (work,) = await store.open_work()
         assert work.turn == OpenTurn(TurnRecord(1, (ASKED, COUNTED, hint)), ())
@@ -322,6 +323,33 @@ class StoreContract:
         await store.set_busy(HERE, None)
         assert (await store.conversation(HERE)).busy is None
 
+    async def test_a_message_is_found_by_the_ids_under_which_the_platform_keeps_it(self, store: Store) -> None:
+        """(T3)"""
+        await store.post(outgoing("k", text="first part, second part"))
+        await store.post(outgoing("other"))
+        await store.sent("k", ["p1", "p2"])
+        await store.sent("other", [])
+        assert await store.text_of(HERE, "p2") == "first part, second part"
+        assert await store.text_of(HERE, "p3") is None
+        assert await store.text_of(THERE, "p1") is None
+
+    async def test_waiting_notes_are_read_with_their_conversation_and_not_at_a_start(self, store: Store) -> None:
+        """(A3, A4)"""
+        await store.admit(msgspec.structs.replace(entry("n1"), when=When.AT_REPLY, at_reply=3))
+        await store.admit(msgspec.structs.replace(entry("n2"), when=When.AT_REPLY, at_reply=0))
+        assert [(one.id, one.at_reply) for one in await store.notes(HERE)] == [("n1", 3), ("n2", 0)]
+        assert await store.open_work() == []
+        await store.admit(entry("m"))
+        await store.start_turn(HERE, 1, [ASKED], ["n2", "m"])
+        (work,) = await store.open_work()
+        assert work.turn is not None
+        assert [one.id for one in work.turn.entries] == ["n2", "m"]
+        assert [one.id for one in await store.notes(HERE)] == ["n1"]
+        await store.finish(Ending(HERE, 1, TurnEnd.INTERRUPTED, (ASKED,), ("m",)))
+        assert [one.id for one in await store.notes(HERE)] == ["n1", "n2"]
+        await store.settle(HERE, ["n1"], EntryState.CANCELLED)
+        assert [one.id for one in await store.notes(HERE)] == ["n2"]
+
     async def test_history_begins_where_the_context_does(self, store: Store) -> None:
         for number in (1, 2, 3):
             await run_turn(store, number, reply=number)
@@ -403,8 +431,8 @@ class StoreContract:
     async def test_open_work_names_the_conversations_that_have_some_and_no_others(self, store: Store) -> None:
         """(D6)"""
         await run_turn(store, 1, reply=1)
-        note = (await store.admit(entry("note", THERE, When.AT_REPLY))).entry
-        assert await store.open_work() == [OpenWork(ConversationRecord(THERE), (note,))]
+        event = (await store.admit(entry("event", THERE, When.EVENT))).entry
+        assert await store.open_work() == [OpenWork(ConversationRecord(THERE), (event,))]
 
     async def test_writes_happen_in_the_order_of_the_calls_and_the_last_can_be_awaited_alone(
         self, store: Store

@@ -45,6 +45,7 @@ class Chat:
         self._writer: asyncio.StreamWriter | None = None
         self._turn = asyncio.Lock()
         self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -54,8 +55,10 @@ class Chat:
     async def __aexit__(self, *error: object) -> None:
         assert self._server is not None
         self._server.close()
-        for task in self._tasks:
-            task.cancel()
+        if self.hold is not None:
+            self.hold.set()
+        for writer in self._open:
+            writer.transport.abort()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
 
@@ -95,6 +98,7 @@ class Chat:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        self._open.add(writer)
         try:
             # A platform takes what it was sent in the order in which it was sent: all that the former
             # connection still holds comes before a question on the next one.
@@ -103,6 +107,7 @@ class Chat:
         except ConnectionError:
             return
         finally:
+            self._open.discard(writer)
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

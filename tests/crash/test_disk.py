@@ -126,7 +126,11 @@ class Scene:
 def no_file_may_grow(scene: Scene) -> Relieve:
     """Any user can have this on any Linux."""
     resource.prlimit(scene.life.pid, resource.RLIMIT_FSIZE, (0, UNLIMITED))
-    return lambda: resource.prlimit(scene.life.pid, resource.RLIMIT_FSIZE, (UNLIMITED, UNLIMITED)) and None
+
+    def relieve() -> None:
+        resource.prlimit(scene.life.pid, resource.RLIMIT_FSIZE, (UNLIMITED, UNLIMITED))
+
+    return relieve
 
 
 def no_space_is_left(scene: Scene) -> Relieve:

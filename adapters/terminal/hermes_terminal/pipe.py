@@ -101,7 +101,7 @@ class PipeAdapter:
         return None
 
     async def _deliver(self, gateway: Gateway, message: Message) -> None:
-        for index, pause in enumerate((*self._retry, None)):
+        for pause in (*self._retry, None):
             try:
                 await gateway.receive(message)
                 return
@@ -109,9 +109,7 @@ class PipeAdapter:
                 if pause is None:
                     await self._notice(f"Not taken: {message.text[:60]!r}. {error}")
                     return
-                if index == 0:
-                    await self._notice(f"{error} Trying again.")
-                await asyncio.sleep(pause)
+                await asyncio.sleep(pause)  # the runtime has said what is the matter, once
             except StoreError as error:
                 await self._notice(f"Not taken: {message.text[:60]!r}. {error}")
                 return

@@ -231,7 +231,7 @@ async def test_a_line_that_the_store_does_not_take_is_tried_again_and_then_repor
     await converse(gateway, PipeAdapter(SEAT, ends.streams, retry=(0.0, 0.0)))
     assert gateway.events.count("refused") == 3
     assert ends.written() == "echo: next\n"
-    assert ends.written("stderr") == "The disk is full. Trying again.\nNot taken: 'full'. The disk is full.\n"
+    assert ends.written("stderr") == "Not taken: 'full'. The disk is full.\n"
 
 
 async def test_a_message_for_another_conversation_is_not_shown_in_this_one(ends: Ends) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Literal
 
 from hermes_core.commands import Command, Context, Entered, Rest, command, words
-from hermes_core.errors import BadArguments
+from hermes_core.errors import BadArguments, NotAllowed
 from hermes_core.hookspecs import hookimpl
-from hermes_core.messages import Entry, When
+from hermes_core.messages import When, first_words
 
 __all__ = ["BusyPlugin"]
 
@@ -91,7 +91,7 @@ def _listing(context: Context) -> str:
     if not waiting:
         return "Nothing waits."
     rows = [
-        f"{position}. [{short(entry)}] {_first_words(entry.text)}"
+        f"{position}. [{entry.short}] {first_words(entry.text)}"
         + (f" ({entry.when.value})" if entry.when in (When.STEER, When.FOLLOWUP) else "")
         for position, entry in enumerate(waiting[:50], 1)
     ]
@@ -102,22 +102,15 @@ def _listing(context: Context) -> str:
 
 async def _cancel(context: Context, which: str) -> str:
     waiting = context.conversation.snapshot().waiting
-    found = next((entry for entry in waiting if short(entry) == which.lower().strip("[]")), None)
+    found = next((entry for entry in waiting if entry.short == which.lower().strip("[]")), None)
     if found is None and which.isdecimal() and 1 <= int(which) <= len(waiting):
         found = waiting[int(which) - 1]
     gone = await context.conversation.cancel([found.id]) if found is not None else []
+    if found is not None and not gone and found.author.id != context.author.id:
+        raise NotAllowed("Somebody else wrote this.", "Only that person or an admin can cancel it.")
     if not gone:
         raise BadArguments(f"Nothing waits under {which!r}.", "Type /queue list to see what does.")
-    return f"Cancelled: {_first_words(gone[0].text)}"
-
-
-def short(entry: Entry) -> str:
-    """The short id of a waiting entry: a letter and its place in the order of all entries, in base 36."""
-    number, digits = entry.seq, ""
-    while number:
-        number, digit = divmod(number, 36)
-        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
-    return f"q{digits or '0'}"
+    return f"Cancelled: {first_words(gone[0].text)}"
 
 
 def _unquoted(text: str) -> str:
@@ -136,11 +129,6 @@ def _answer(entered: Entered) -> str | None:
         case "steering":
             return "This goes into the running work at its next step."
     return None
-
-
-def _first_words(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 60 else f"{line[:59]}…"
 
 
 def _count(number: int, thing: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from hermes_core.config import ModelSettings
+from hermes_core.config import Config, ModelSettings
 from hermes_core.hookspecs import hookimpl
 from hermes_core.models import Model, ModelFactory
 from hermes_core.tools import Tool
@@ -30,6 +30,7 @@ class DemoPlugin:
 
     def __init__(self, settings: DemoSettings) -> None:
         self._settings = settings
+        self._in_use = True
 
     @hookimpl
     def hermes_models(self) -> Iterable[ModelFactory]:
@@ -41,6 +42,11 @@ class DemoPlugin:
         return [ModelFactory("demo", open_demo)]
 
     @hookimpl
-    def hermes_tools(self, provider: str) -> Iterable[Tool]:
+    def hermes_configured(self, config: Config) -> None:
+        """See the hook."""
+        self._in_use = config.model.provider == "demo"
+
+    @hookimpl
+    def hermes_tools(self) -> Iterable[Tool]:
         """See the hook: a real model has no use for a clock that is there to be shown."""
-        return [demo_clock, demo_sleep] if provider == "demo" else []
+        return [demo_clock, demo_sleep] if self._in_use else []

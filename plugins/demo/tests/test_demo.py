@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_core.config import ModelSettings
+from hermes_core.config import Config, ModelSettings
 from hermes_core.errors import ToolError
 from hermes_core.history import check
 from hermes_core.messages import Attachment, Item, Said, SaidKind, Step, ToolCall, ToolResult
@@ -283,8 +283,9 @@ def test_the_plugin_offers_the_model_and_its_tools() -> None:
     (factory,) = plugin.hermes_models()
     assert factory.provider == "demo"
     assert isinstance(factory.open(ModelSettings()), DemoModel)
-    assert [one.name for one in plugin.hermes_tools("demo")] == ["demo_clock", "demo_sleep"]
-    assert list(plugin.hermes_tools("openai")) == []
+    assert [one.name for one in plugin.hermes_tools()] == ["demo_clock", "demo_sleep"]
+    plugin.hermes_configured(Config(model=ModelSettings(provider="openai")))
+    assert list(plugin.hermes_tools()) == []
 
 
 async def test_the_clock_tells_the_time() -> None:

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
-from hermes_core.errors import HermesError
 from hermes_core.history import render
 from hermes_core.messages import Item, Said, Step, ToolCall
 from hermes_core.models import Delta, Request, Stop, Text, Usage
-from hermes_core.sse import Decoder
-from hermes_openai import faults
+from hermes_httpmodel import faults
+from hermes_httpmodel.content import distinct, encode, is_object
+from hermes_httpmodel.stream import Events, read
 
-__all__ = ["Assembly", "body", "call_ids", "messages"]
+__all__ = ["Assembly", "body", "messages"]
 
 
 def body(request: Request, model: str) -> bytes:
@@ -34,10 +34,7 @@ def body(request: Request, model: str) -> bytes:
             for tool in sorted(request.tools, key=lambda tool: tool.name)
         ]
     content["messages"] = messages(request.system, request.items)
-    try:
-        return msgspec.json.encode(content)
-    except UnicodeEncodeError:  # half a character, as broken platforms and tools produce them
-        return msgspec.json.encode(_mended(content))
+    return encode(content)
 
 
 def messages(system: str, items: Iterable[Item]) -> list[dict[str, Any]]:
@@ -56,11 +53,6 @@ def messages(system: str, items: Iterable[Item]) -> list[dict[str, Any]]:
     return written
 
 
-def call_ids(items: Iterable[Item]) -> frozenset[str]:
-    """The ids of all calls in a history."""
-    return frozenset(call.id for item in items if isinstance(item, Step) for call in item.calls)
-
-
 def _step(step: Step) -> list[dict[str, Any]]:
     calls = [
         {
@@ -68,7 +60,7 @@ def _step(step: Step) -> list[dict[str, Any]]:
             "type": "function",
             "function": {
                 "name": call.name,
-                "arguments": call.arguments if _is_object(call.arguments) else "{}",
+                "arguments": call.arguments if is_object(call.arguments) else "{}",
             },
         }
         for call in step.calls
@@ -77,25 +69,6 @@ def _step(step: Step) -> list[dict[str, Any]]:
         {"role": "tool", "tool_call_id": result.call_id, "content": result.text} for result in step.results
     ]
     return [{"role": "assistant", "content": step.text or None, "tool_calls": calls}, *results]
-
-
-def _is_object(arguments: str) -> bool:
-    """Whether these are the arguments of a call; servers that parse them fail on anything else."""
-    try:
-        return isinstance(msgspec.json.decode(arguments), dict)
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return False
-
-
-def _mended(value: Any) -> Any:
-    """`value` with lone surrogates replaced, so that it can be written as UTF-8."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list | tuple):
-        return [_mended(one) for one in value]
-    if isinstance(value, dict):
-        return {_mended(key): _mended(one) for key, one in value.items()}
-    return value
 
 
 class _Function(msgspec.Struct):
@@ -158,7 +131,7 @@ class _Gathered:
             return False
         if piece.id and self.id:
             return piece.id != self.id
-        return _is_object(self.arguments)
+        return is_object(self.arguments)
 
 
 class Assembly:
@@ -172,7 +145,7 @@ class Assembly:
     def __init__(self, taken: AbstractSet[str] = frozenset()) -> None:
         self.finished = False
         self._taken = taken
-        self._decoder = Decoder()
+        self._events = Events()
         self._something = False  # any text came
         self._reason = ""
         self._usage: Usage | None = None
@@ -180,10 +153,7 @@ class Assembly:
 
     def feed(self, piece: bytes) -> list[Delta]:
         """Take bytes in, cut anywhere. `ModelError`: it cannot be read, or the server reports an error."""
-        try:
-            events = self._decoder.feed(piece)
-        except HermesError as error:
-            raise faults.malformed("a chunk that does not end") from error
+        events = self._events.feed(piece)
         return [delta for event in events for delta in self._take(event.data, event.event)]
 
     def whole(self, body: bytes) -> list[Delta]:
@@ -192,14 +162,14 @@ class Assembly:
 
     def end(self) -> list[Delta]:
         """Nothing follows: gives the tool calls, the usage and the `Stop`. `ModelError` if it was cut."""
-        ends = [delta for event in self._decoder.end() for delta in self._take(event.data, event.event)]
+        ends = [delta for event in self._events.end() for delta in self._take(event.data, event.event)]
         if not self._reason and not (self.finished and (self._something or self._calls)):
             raise faults.cut("the stream ended without a finish_reason")
         if self._reason == "error":
             raise faults.reported("finish_reason: error")
         calls = self._tool_calls()
         if self._reason in _REASONS:  # the answer was stopped: a call may be half a call
-            calls = [call for call in calls if _is_object(call.arguments)]
+            calls = [call for call in calls if is_object(call.arguments)]
         ends += calls
         if self._usage is not None:
             ends.append(self._usage)
@@ -210,14 +180,7 @@ class Assembly:
         if data.startswith("[DONE]"):
             self.finished = True
             return []
-        try:
-            chunk = _CHUNK.decode(data) if data else _Chunk()
-        except msgspec.ValidationError as error:
-            raise faults.malformed("a chunk of an unknown form") from faults.Detail(
-                f"{error}: {data[:200]!r}"
-            )
-        except (msgspec.DecodeError, UnicodeError) as error:
-            raise faults.malformed("a chunk that is no JSON") from faults.Detail(f"{error}: {data[:200]!r}")
+        chunk = read(data, _CHUNK) if data else _Chunk()
         if chunk.error is not None:
             raise faults.reported(chunk.error)
         if event == "error" or chunk.object == "error":  # the error is the chunk itself
@@ -270,18 +233,13 @@ class Assembly:
         return None if name or not self._calls else self._calls[-1]
 
     def _tool_calls(self) -> list[ToolCall]:
-        calls: list[ToolCall] = []
-        taken = set(self._taken)
-        number = 0
-        for call in sorted(self._calls, key=lambda call: call.index or 0):
-            if not call.name:
-                raise faults.malformed("a tool call without a name")
-            while not call.id or call.id in taken:
-                number += 1
-                call.id = f"call_{number}"
-            taken.add(call.id)
-            calls.append(ToolCall(call.id, call.name, call.arguments or "{}"))
-        return calls
+        calls = sorted(self._calls, key=lambda call: call.index or 0)
+        if not all(call.name for call in calls):
+            raise faults.malformed("a tool call without a name")
+        ids = distinct((call.id for call in calls), self._taken)
+        return [
+            ToolCall(id_, call.name, call.arguments or "{}") for id_, call in zip(ids, calls, strict=True)
+        ]
 
 
 def _texts(parts: list[Any] | None) -> str:

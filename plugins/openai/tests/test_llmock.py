@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
 from hermes_core.errors import ModelError
 from hermes_core.messages import Item, Said, SaidKind, Step, ToolCall, ToolResult
 from hermes_core.models import Delta, Request, Stop, Text, ToolSpec, Usage
+from hermes_httpmodel.testing import Llmock
 from hermes_openai.model import OpenAIModel
 
 Open = Callable[..., OpenAIModel]
@@ -21,23 +22,14 @@ WEATHER = ToolSpec(
 )
 
 
-class Mock(Protocol):
-    """What these tests use of the fixture."""
-
-    base_url: str
-
-    def queue(self, *behaviours: dict[str, object]) -> None:
-        """Let it behave so for the next requests."""
-
-
 async def ask(model: OpenAIModel, *items: Item, tools: tuple[ToolSpec, ...] = ()) -> list[Delta]:
     """All that one call gives."""
     return [delta async for delta in model.stream(Request("Be brief.", items or (HELLO,), tools))]
 
 
-async def test_a_scripted_answer_comes_whole(mock: Mock, open_: Open) -> None:
+async def test_a_scripted_answer_comes_whole(mock: Llmock, open_: Open) -> None:
     mock.queue({"type": "reply", "text": "It is sunny, with a *light* breeze."})
-    *texts, usage, stop = await ask(open_(mock.base_url))
+    *texts, usage, stop = await ask(open_(f"{mock.root}/v1"))
     assert (
         "".join(one.text for one in texts if isinstance(one, Text)) == "It is sunny, with a *light* breeze."
     )
@@ -47,8 +39,8 @@ async def test_a_scripted_answer_comes_whole(mock: Mock, open_: Open) -> None:
     assert stop == Stop("end")
 
 
-async def test_a_tool_is_called_and_its_result_answered(mock: Mock, open_: Open) -> None:
-    model = open_(mock.base_url)
+async def test_a_tool_is_called_and_its_result_answered(mock: Llmock, open_: Open) -> None:
+    model = open_(f"{mock.root}/v1")
     deltas = await ask(model, tools=(WEATHER,))
     calls = tuple(delta for delta in deltas if isinstance(delta, ToolCall))
     assert [call.name for call in calls] == ["get_weather"]
@@ -60,10 +52,12 @@ async def test_a_tool_is_called_and_its_result_answered(mock: Mock, open_: Open)
     assert any(isinstance(delta, Text) for delta in deltas)
 
 
-async def test_two_calls_at_once_come_in_their_order(mock: Mock, open_: Open) -> None:
+async def test_two_calls_at_once_come_in_their_order(mock: Llmock, open_: Open) -> None:
     asked = [{"name": "get_weather", "arguments": {"city": city}} for city in ("Paris", "Rome")]
     mock.queue({"type": "reply", "tool_calls": asked})
-    calls = [one for one in await ask(open_(mock.base_url), tools=(WEATHER,)) if isinstance(one, ToolCall)]
+    calls = [
+        one for one in await ask(open_(f"{mock.root}/v1"), tools=(WEATHER,)) if isinstance(one, ToolCall)
+    ]
     assert ["Paris" in calls[0].arguments, "Rome" in calls[1].arguments] == [True, True]
     assert len({call.id for call in calls}) == 2
 
@@ -106,36 +100,36 @@ async def test_two_calls_at_once_come_in_their_order(mock: Mock, open_: Open) ->
     ],
 )
 async def test_its_faults_are_said_plainly(
-    mock: Mock, open_: Open, fault: dict[str, Any], text: str, retryable: bool
+    mock: Llmock, open_: Open, fault: dict[str, Any], text: str, retryable: bool
 ) -> None:
     mock.queue(fault)
-    model = open_(mock.base_url, timeout=1.0)
+    model = open_(f"{mock.root}/v1", timeout=1.0)
     with pytest.raises(ModelError) as raised:
         await ask(model)
     assert text in str(raised.value)
     assert raised.value.retryable is retryable
 
 
-async def test_the_wait_that_it_asks_for_is_handed_on(mock: Mock, open_: Open) -> None:
+async def test_the_wait_that_it_asks_for_is_handed_on(mock: Llmock, open_: Open) -> None:
     mock.queue({"type": "fail", "status": 429, "retry_after": 2})
     with pytest.raises(ModelError) as raised:
-        await ask(open_(mock.base_url))
+        await ask(open_(f"{mock.root}/v1"))
     assert raised.value.retry_after == 2.0
 
 
-async def test_a_call_cut_in_a_tool_call_gives_no_tool_call(mock: Mock, open_: Open) -> None:
+async def test_a_call_cut_in_a_tool_call_gives_no_tool_call(mock: Llmock, open_: Open) -> None:
     mock.queue(
         {"type": "reply", "tool_calls": [{"name": "get_weather", "arguments": {"city": "a" * 100}}]},
         {"type": "stream_fault", "kind": "disconnect", "after_chunks": 4},
     )
-    stream = open_(mock.base_url).stream(Request("", (HELLO,), (WEATHER,)))
+    stream = open_(f"{mock.root}/v1").stream(Request("", (HELLO,), (WEATHER,)))
     with pytest.raises(ModelError, match="broke off"):
         await anext(stream)
 
 
 async def test_arguments_that_are_no_json_are_handed_on_for_the_tool_to_refuse(
-    mock: Mock, open_: Open
+    mock: Llmock, open_: Open
 ) -> None:
     mock.queue({"type": "tool_fault", "kind": "malformed_arguments"})
-    deltas = await ask(open_(mock.base_url), tools=(WEATHER,))
+    deltas = await ask(open_(f"{mock.root}/v1"), tools=(WEATHER,))
     assert [type(delta) for delta in deltas] == [ToolCall, Usage, Stop]

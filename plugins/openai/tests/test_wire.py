@@ -14,7 +14,8 @@ from hermes_core.errors import ModelError
 from hermes_core.messages import Attachment, Item, Said, SaidKind, Step, ToolCall, ToolResult
 from hermes_core.models import Delta, Request, Stop, Text, ToolSpec, Usage
 from hermes_core.testing.model_server import DONE, asks, chunk
-from hermes_openai.wire import Assembly, body, call_ids, messages
+from hermes_httpmodel.content import call_ids
+from hermes_openai.wire import Assembly, body, messages
 
 HELLO = Said(SaidKind.MESSAGE, "hello")
 CALLED = Step(

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from hermes_openai.faults import refused, retry_after
+from hermes_httpmodel.faults import refused, retry_after
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 

@@ -19,6 +19,7 @@ __all__ = ["Detail", "cut", "fault", "malformed", "refused", "reported", "retry_
 
 _SOON: Final = "Try again in a moment."
 _OPERATOR: Final = "Whoever runs this agent: "
+_TOO_MUCH: Final = "has too much to do just now"
 _EXCERPT: Final = 500
 _TOO_LONG: Final = (
     "context_length",
@@ -28,7 +29,21 @@ _TOO_LONG: Final = (
     "maximum context",
     "prompt is too long",
 )
-_NO_CREDIT: Final = ("insufficient_quota", "insufficient balance")
+_NO_CREDIT: Final = (
+    "insufficient_quota",
+    "insufficient balance",
+    "credit balance is too low",
+    "billing_error",
+)
+_BUSY: Final = ("overloaded_error", "rate_limit_error")
+_LASTING: Final = (
+    *_NO_CREDIT,
+    "invalid_request",
+    "authentication_error",
+    "permission_error",
+    "not_found_error",
+    "request_too_large",
+)
 
 
 class Detail(Exception):
@@ -67,9 +82,11 @@ def reported(error: Any) -> ModelError:
     if any(mark in said for mark in _TOO_LONG):
         return _too_long(text[:_EXCERPT])
     code = error.get("code") if isinstance(error, Mapping) else None
-    lasting = any(mark in said for mark in _NO_CREDIT) or "invalid_request" in said
+    lasting = any(mark in said for mark in _LASTING)
     if isinstance(code, int) and 400 <= code < 500 and code not in (408, 409, 425, 429):
         lasting = True
+    if any(mark in said for mark in _BUSY) and not lasting:
+        return fault(f"The model server {_TOO_MUCH}.", detail=text[:_EXCERPT])
     return fault(
         "The model server reported an error in the middle of its answer.",
         _SOON if not lasting else _OPERATOR + "the log has what it said.",
@@ -90,13 +107,14 @@ def refused(status: int, headers: Mapping[str, str], body: bytes, asked: str, no
     if status == 404:
         advice = f"{_OPERATOR}check [model] name and base_url."
         return fault("The model server does not know this model.", advice, detail, retryable=False)
-    if status == 402 or (status == 429 and any(mark in said for mark in _NO_CREDIT)):
+    if status == 402 or (status in (400, 429) and any(mark in said for mark in _NO_CREDIT)):
         advice = f"{_OPERATOR}its account needs to be topped up."
         return fault("The model server's account has no credit left.", advice, detail, retryable=False)
     if status in (408, 409, 425, 429) or status >= 500:
         wait = retry_after(headers, now)
         advice = f"It asks to wait {math.ceil(wait)} s." if wait else _SOON
-        what = f"has a fault of its own (status {status})" if status >= 500 else "has too much to do just now"
+        busy = status < 500 or any(mark in said for mark in _BUSY)
+        what = _TOO_MUCH if busy else f"has a fault of its own (status {status})"
         return fault(f"The model server {what}.", advice, detail, retry_after=wait)
     if status == 413 or (status == 400 and any(mark in said for mark in _TOO_LONG)):
         return _too_long(detail)

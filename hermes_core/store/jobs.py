@@ -1,0 +1,134 @@
+"""Jobs in the SQLite store: what is written inside the writer's transaction, and what is read.
+
+The columns of a row that change stand beside `body`, which is the job as it was added. Final states
+never change: every write looks at the state that it finds.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, Final
+
+import msgspec
+
+from hermes_core.errors import StoreError
+from hermes_core.job import Job, JobAdded, JobEnd, JobEnded, JobState
+from hermes_core.messages import Address, Entry, encode
+from hermes_core.store.writes import Writes, atomic
+
+__all__ = ["add", "end", "latest", "note", "one", "run", "stop", "unfinished"]
+
+_BODY: Final = msgspec.json.Decoder(Job)
+_COLUMNS: Final = (
+    "SELECT body, state, epoch, started, ended, progress, fraction, summary, result, cut, stop, runs FROM jobs "
+)
+_OPEN: Final = "state IN ('queued', 'running')"
+
+
+def _job(row: tuple[Any, ...]) -> Job:
+    body, state, epoch, started, ended, progress, fraction, summary, result, cut, stop_, runs = row
+    return msgspec.structs.replace(
+        _BODY.decode(body),
+        state=JobState(state),
+        epoch=epoch,
+        started=started,
+        ended=ended,
+        progress=progress,
+        fraction=fraction,
+        summary=summary,
+        result=result,
+        cut=cut,
+        stop=bool(stop_),
+        runs=runs,
+    )
+
+
+def one(connection: sqlite3.Connection, id: str) -> Job | None:
+    """The job with this id."""
+    row = connection.execute(_COLUMNS + "WHERE id = ?", (id,)).fetchone()
+    return None if row is None else _job(row)
+
+
+def latest(
+    connection: sqlite3.Connection, address: Address | None, limit: int, final: bool | None
+) -> list[Job]:
+    """The latest jobs, newest first."""
+    terms = ["address = ?"] if address is not None else []
+    if final is not None:
+        terms.append(f"NOT ({_OPEN})" if final else _OPEN)
+    where = f"WHERE {' AND '.join(terms)} " if terms else ""
+    values = (*(() if address is None else (str(address),)), limit)
+    rows = connection.execute(f"{_COLUMNS}{where}ORDER BY number DESC LIMIT ?", values)
+    return [_job(row) for row in rows]
+
+
+def unfinished(connection: sqlite3.Connection) -> list[Job]:
+    """Every job that has not ended, oldest first; reads a partial index and nothing that is finished."""
+    return [_job(row) for row in connection.execute(f"{_COLUMNS}WHERE {_OPEN} ORDER BY number")]
+
+
+# ---- writes
+
+
+@atomic
+def add(writes: Writes, job: Job) -> JobAdded:
+    """Insert, or find the one with the same address and key."""
+    connection, address = writes.connection, str(job.address)
+    known = connection.execute(_COLUMNS + "WHERE address = ? AND key = ?", (address, job.key)).fetchone()
+    if known is not None:
+        return JobAdded(_job(known), fresh=False)
+    depends: dict[str, JobState] = {}
+    for id_ in job.depends_on:
+        row = connection.execute("SELECT state FROM jobs WHERE id = ?", (id_,)).fetchone()
+        if row is not None:
+            depends[id_] = JobState(row[0])
+    unknown = tuple(id_ for id_ in job.depends_on if id_ not in depends)
+    if unknown:
+        return JobAdded(job, fresh=True, unknown=unknown)
+    epoch = connection.execute("SELECT epoch FROM conversations WHERE address = ?", (address,)).fetchone()
+    job = msgspec.structs.replace(job, epoch=0 if epoch is None else epoch[0], state=JobState.QUEUED)
+    writes.cursor.execute(
+        "INSERT INTO jobs (id, address, key, epoch, body) VALUES (?, ?, ?, ?, ?)",
+        (job.id, address, job.key, job.epoch, encode(job)),
+    )
+    return JobAdded(job, fresh=True, depends=depends)
+
+
+def run(writes: Writes, id: str, at: float, runs: int) -> bool:
+    """From queued to running; or running again, in a later run of the program."""
+    writes.cursor.execute(
+        f"UPDATE jobs SET state = 'running', started = ?, runs = ? WHERE id = ? AND {_OPEN}", (at, runs, id)
+    )
+    return bool(writes.cursor.rowcount)
+
+
+def note(writes: Writes, id: str, progress: str, fraction: float | None) -> None:
+    """Progress of a running job."""
+    writes.cursor.execute(
+        "UPDATE jobs SET progress = ?, fraction = ? WHERE id = ? AND state = 'running'",
+        (progress, fraction, id),
+    )
+
+
+def stop(writes: Writes, id: str) -> bool:
+    """Its end was asked for."""
+    writes.cursor.execute(f"UPDATE jobs SET stop = 1 WHERE id = ? AND {_OPEN}", (id,))
+    return bool(writes.cursor.rowcount)
+
+
+@atomic
+def end(writes: Writes, id: str, how: JobEnd, entry: Entry | None) -> JobEnded:
+    """The final state, and the event with it."""
+    if not how.state.final:
+        raise StoreError(f"A job cannot end as {how.state.value}.")
+    writes.cursor.execute(
+        f"UPDATE jobs SET state = ?, ended = ?, summary = ?, result = ?, cut = ? WHERE id = ? AND {_OPEN}",
+        (how.state.value, how.at, how.summary, how.result, how.cut, id),
+    )
+    fresh = bool(writes.cursor.rowcount)
+    job = one(writes.connection, id)
+    if job is None:
+        raise StoreError(f"There is no job {id}.")
+    if not fresh or entry is None:
+        return JobEnded(job, fresh)
+    return JobEnded(job, fresh, writes.admit_within(entry).entry)

@@ -1,0 +1,83 @@
+"""The jobs of `MemoryStore`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from hermes_core.job import Job, JobAdded, JobEnd, JobEnded, JobState
+from hermes_core.messages import Address, Entry
+
+__all__ = ["MemoryJobs"]
+
+
+class MemoryJobs:
+    """What the store keeps of jobs. `admit` keeps an entry, `epoch` tells that of a conversation."""
+
+    def __init__(self, admit: Callable[[Entry], Entry], epoch: Callable[[Address], int]) -> None:
+        self._admit = admit
+        self._epoch = epoch
+        self._jobs: dict[str, Job] = {}
+        self._keys: dict[tuple[Address, str], str] = {}
+
+    def add(self, job: Job) -> JobAdded:
+        """See `Store.add_job`."""
+        known = self._keys.get((job.address, job.key))
+        if known is not None:
+            return JobAdded(self._jobs[known], fresh=False)
+        unknown = tuple(id_ for id_ in job.depends_on if id_ not in self._jobs)
+        if unknown:
+            return JobAdded(job, fresh=True, unknown=unknown)
+        job = replace(job, epoch=self._epoch(job.address), state=JobState.QUEUED)
+        self._jobs[job.id] = job
+        self._keys[job.address, job.key] = job.id
+        return JobAdded(job, fresh=True, depends={id_: self._jobs[id_].state for id_ in job.depends_on})
+
+    def run(self, id_: str, at: float, runs: int) -> bool:
+        """See `Store.run_job`."""
+        return self._change(id_, state=JobState.RUNNING, started=at, runs=runs)
+
+    def note(self, id_: str, progress: str, fraction: float | None) -> None:
+        """See `Store.note_job`."""
+        job = self._jobs.get(id_)
+        if job is not None and job.state is JobState.RUNNING:
+            self._change(id_, progress=progress, fraction=fraction)
+
+    def stop(self, id_: str) -> bool:
+        """See `Store.stop_job`."""
+        return self._change(id_, stop=True)
+
+    def end(self, id_: str, how: JobEnd, entry: Entry | None) -> JobEnded | None:
+        """See `Store.end_job`; None where there is no such job."""
+        if id_ not in self._jobs:
+            return None
+        fresh = self._change(
+            id_, state=how.state, ended=how.at, summary=how.summary, result=how.result, cut=how.cut
+        )
+        kept = self._admit(entry) if fresh and entry is not None else None
+        return JobEnded(self._jobs[id_], fresh, kept)
+
+    def one(self, id_: str) -> Job | None:
+        """See `Store.job`."""
+        return self._jobs.get(id_)
+
+    def latest(self, address: Address | None, limit: int, final: bool | None) -> list[Job]:
+        """See `Store.jobs`."""
+        found = [
+            job
+            for job in reversed(self._jobs.values())
+            if (address is None or job.address == address) and (final is None or job.state.final is final)
+        ]
+        return found[:limit]
+
+    def unfinished(self) -> list[Job]:
+        """See `Store.open_jobs`."""
+        return [job for job in self._jobs.values() if not job.state.final]
+
+    def _change(self, id_: str, **fields: object) -> bool:
+        job = self._jobs.get(id_)
+        if job is None or job.state.final:
+            return False
+        self._jobs[id_] = replace(job, **fields)
+        return True

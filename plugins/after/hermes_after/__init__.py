@@ -1,0 +1,1 @@
+"""A note at an exact place of a conversation: /after."""

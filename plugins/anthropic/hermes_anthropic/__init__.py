@@ -1,0 +1,1 @@
+"""Hermes plugin: models behind the Anthropic Messages API."""

@@ -1,0 +1,1 @@
+"""Go back to an earlier reply: native replies to the agent's messages, and /reply."""

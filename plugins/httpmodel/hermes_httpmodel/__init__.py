@@ -1,0 +1,1 @@
+"""What plugins for models behind HTTP share: the connection, its faults, settings, and JSON."""

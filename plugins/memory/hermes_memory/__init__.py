@@ -1,0 +1,1 @@
+"""A system prompt, and a memory file for everything and for each conversation."""
