@@ -3,9 +3,11 @@
 Against a bare asyncio lane per conversation that looks the first word up in a dict and awaits the
 handler; both get the same prepared messages, and the handlers keep what they got. Then the same with an
 answer to every message that goes through the outbox to the platform, which the bare lane has none of.
-Also what 500 commands cost against 5. Messages come one by one, each in its own turn of the event loop, as sockets deliver
-them; and once more as a burst that is handed over without the loop turning at all, where the bare lane
-never has to wake anything. Prints ratios from one run; the figures alone mean nothing on a shared machine.
+Also what 500 commands cost against 5.
+
+Messages come one by one, each in its own turn of the event loop, as sockets deliver them; and once more
+as a burst that is handed over without the loop turning at all, where the bare lane never has to wake
+anything. Prints ratios from one run; the figures alone mean nothing on a shared machine.
 """
 
 from __future__ import annotations

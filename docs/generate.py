@@ -179,16 +179,30 @@ def _sentence(module: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+# ---- jobs
+
+
+def job_diagram() -> str:
+    """The life of a job as a picture."""
+    from hermes_core.jobs import machine
+
+    return f"```mermaid\n{machine.diagram()}```\n"
+
+
 # ---- tools
 
 
 def tools() -> str:
     """Every tool of the shipped plugins, as a model sees it."""
     from hermes_demo.plugin import DemoPlugin, DemoSettings
+    from hermes_jobs.plugin import JobsPlugin
+    from hermes_memory.plugin import MemoryPlugin, MemorySettings
     from hermes_shell.plugin import ShellPlugin, ShellSettings
 
     plugins = Plugins(Config())  # the default model is the demo model, which brings tools
     plugins.add("demo", DemoPlugin(DemoSettings()))
+    plugins.add("jobs", JobsPlugin())
+    plugins.add("memory", MemoryPlugin(MemorySettings()))
     plugins.add("shell", ShellPlugin(ShellSettings()))
     return "\n".join(
         _tool(info.name, plugins.tools[name]) for info in plugins.infos.values() for name in info.tools
@@ -208,7 +222,8 @@ def _tool(plugin: str, tool: Tool) -> str:
         lines.extend(("", "| argument | type | default | meaning |", "|---|---|---|---|"))
     for name, field in tool.schema["properties"].items():
         default = f"`{field['default']}`" if "default" in field else "required"
-        lines.append(f"| `{name}` | {field['type']} | {default} | {field.get('description', '')} |")
+        kind = field.get("type") or " or ".join(one["type"] for one in field["anyOf"])
+        lines.append(f"| `{name}` | {kind} | {default} | {field.get('description', '')} |")
     return "\n".join(lines) + "\n"
 
 
@@ -218,6 +233,7 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
     "inbox-diagram": inbox_diagram,
     "inbox-table": inbox_table,
     "inbox-words": inbox_words,
+    "job-diagram": job_diagram,
     "packages": packages,
     "rooms": rooms,
     "tools": tools,

@@ -23,6 +23,7 @@ __all__ = [
     "Features",
     "Gateway",
     "KnownCommand",
+    "Progress",
     "Received",
     "Sent",
     "Shown",
@@ -90,7 +91,15 @@ class Received(msgspec.Struct, frozen=True):
     position: int = 0
 
 
-Shown = Drafted | Broken | Working | Received
+class Progress(msgspec.Struct, frozen=True):
+    """How far a job is: one line that takes the place of the job's last one; `done`: it has ended (J13)."""
+
+    job: str
+    text: str
+    done: bool = False
+
+
+Shown = Drafted | Broken | Working | Received | Progress
 
 
 class Sent(msgspec.Struct, frozen=True, gc=False):

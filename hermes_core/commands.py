@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, NewType, Protocol
 import msgspec
 
 from hermes_core.errors import BadArguments, HermesError, NotAllowed
+from hermes_core.job import ConversationJobs, NoJobs
 from hermes_core.messages import Address, Author, Entry, Role, When
 
 __all__ = [
@@ -41,7 +42,10 @@ _INVOCATION: Final = re.compile(r"/([A-Za-z][A-Za-z0-9_]{0,31})(?:@([^\s/]+))?(?
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A conversation as it stands: for `/status` and `/queue list`."""
+    """A conversation as it stands: for `/status` and the lists.
+
+    The first `riding` of `notes` ride with the running turn.
+    """
 
     address: Address
     state: str
@@ -53,12 +57,14 @@ class Snapshot(msgspec.Struct, frozen=True):
     busy: When
     model: str
     history: int
+    riding: int = 0
 
 
 class Entered(msgspec.Struct, frozen=True):
-    """What became of a text: `kind` is started, queued (at `position`), steering, interrupting or known.
+    """What became of a text: `kind` is started, queued (at `position`), steering, interrupting, answered or known.
 
-    "known": the same command entered it before, in a run that was cut off.
+    "answered": a plugin did, in place of a turn. "known": the same command entered it before, in a run
+    that was cut off.
     """
 
     kind: str
@@ -84,7 +90,11 @@ class ConversationView(Protocol):
         """
 
     async def note(self, text: str, replies: int) -> Entry:
-        """Keep `text` for the first turn that starts after `replies` more replies (A1)."""
+        """Keep `text` for the first turn that starts after `replies` more replies (A1); gives it as it is kept.
+
+        Its id is that of the command, "+" and a number. Where a run that was cut off kept it already, it
+        stays as it was: its place does not move (A4).
+        """
 
     # The three that end a turn raise `NotAllowed` where somebody else's runs, unless for an admin (T2).
 
@@ -116,6 +126,7 @@ class Context(msgspec.Struct, frozen=True):
     entry: Entry
     conversation: ConversationView
     registry: Registry
+    jobs: ConversationJobs = msgspec.field(default_factory=NoJobs)
 
 
 Handler = Callable[..., Awaitable[str | None] | str | None]
@@ -144,11 +155,12 @@ class Command(msgspec.Struct, frozen=True):
     role: Role = Role.USER
     aliases: tuple[str, ...] = ()
     parameters: tuple[_Parameter, ...] = ()
+    form: str = ""
 
     @property
     def usage(self) -> str:
-        """The form to type: `/after N TEXT`."""
-        return " ".join([f"/{self.name}", *map(_form, self.parameters)])
+        """What to type: `/after N TEXT`. `form` says it where the parameters do not."""
+        return " ".join([f"/{self.name}", *([self.form] if self.form else map(_form, self.parameters))])
 
     def bind(self, arguments: str) -> tuple[Any, ...]:
         """The arguments as the handler wants them; `BadArguments` says what to type instead."""
@@ -188,10 +200,11 @@ class Command(msgspec.Struct, frozen=True):
 
 
 def command(
-    name: str, *, help: str = "", role: Role = Role.USER, aliases: Iterable[str] = ()
+    name: str, *, help: str = "", role: Role = Role.USER, aliases: Iterable[str] = (), form: str = ""
 ) -> Callable[[Handler], Command]:
     """Make a `Command` of a handler `(context, …)`; `help` defaults to the first line of its docstring.
 
+    `form` is what `/help` shows behind the name, for a handler that takes its text apart by itself.
     Raises `HermesError` at once for a name or a signature that cannot work.
     """
 
@@ -208,7 +221,7 @@ def command(
                     f"{one!r} cannot be the name of a command.",
                     "Use a lower-case letter, then at most 31 of a-z, 0-9 and _ (the platforms allow no more).",
                 )
-        return Command(name, handler, text, role, tuple(aliases), tuple(_parameters(name, handler)))
+        return Command(name, handler, text, role, tuple(aliases), tuple(_parameters(name, handler)), form)
 
     return make
 

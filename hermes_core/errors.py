@@ -13,7 +13,8 @@
     ├── ToolError            a tool failed in a way that the model should read
     ├── JobError             a job cannot be started, found, read or stopped
     │   ├── NoSuchJob        there is no job with this id, here
-    │   └── KeyInUse         the idempotency key belongs to a job with other arguments
+    │   ├── KeyInUse         the idempotency key belongs to a job with other arguments
+    │   └── ResultGone       the job is done, and its output was removed since
     └── SendError            a platform did not take a message
 
 Each error has a message that says what is wrong and an `advice` that says what its reader can do
@@ -34,6 +35,7 @@ __all__ = [
     "NoSuchJob",
     "NotAllowed",
     "PluginError",
+    "ResultGone",
     "SendError",
     "StoreError",
     "StoreInUse",
@@ -119,6 +121,10 @@ class NoSuchJob(JobError):
 
 class KeyInUse(JobError):
     """The idempotency key was used before, for other arguments (J3)."""
+
+
+class ResultGone(JobError):
+    """The job is known and done; what it put out was removed from the data folder."""
 
 
 class SendError(HermesError):

@@ -7,13 +7,28 @@ the same items give the same text for ever, so a provider's prompt cache can be 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from hermes_core.errors import HermesError
-from hermes_core.messages import Attachment, Entry, Item, Said, SaidKind, Step, TurnRecord, When
+import msgspec
 
-__all__ = ["check", "prompt", "render", "said", "size", "window"]
+from hermes_core.errors import HermesError
+from hermes_core.job import RESULT_TOOL, event_job
+from hermes_core.messages import (
+    Attachment,
+    Entry,
+    Item,
+    Said,
+    SaidKind,
+    Step,
+    ToolCall,
+    ToolResult,
+    TurnRecord,
+    When,
+)
+
+__all__ = ["check", "folded", "introduced", "prompt", "render", "said", "size", "window"]
 
 _LABELS: Final = {
     SaidKind.STEER: "[The user adds, while you work:]\n",
@@ -77,6 +92,79 @@ def prompt(notes: Iterable[Entry], batch: Iterable[Entry]) -> tuple[Said, ...]:
             run.append(entry)
     close()
     return tuple(items)
+
+
+def introduced(entries: Iterable[Entry], items: Iterable[Item]) -> list[Entry]:
+    """Entries for a prompt after `items`: an event says what its job was where its start is no part of them.
+
+    That is so after /new (T7), and when the start has left the bounded context.
+    """
+    entries = list(entries)
+    if not any(one.when is When.EVENT and one.quote for one in entries):
+        return entries
+    known = "\n".join(result.text for item in items if isinstance(item, Step) for result in item.results)
+    return [_introduced(one, known) if one.when is When.EVENT else one for one in entries]
+
+
+def _introduced(entry: Entry, known: str) -> Entry:
+    started = (event_job(entry.id) or "") in known
+    text = entry.text if started else f"{entry.text}\nThis conversation no longer holds its start: {entry.quote}"
+    return msgspec.structs.replace(entry, text=text, quote=None)
+
+
+def folded(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """Past items, each ended job that the model has read as one line (J9).
+
+    An event was read once a step stands after it: a model call has carried it (E7). With it fold the
+    results of `get_job_result` for that job; the start and its answer stay. The line keeps the id, so
+    that the output can be read again. A function of the items alone, like all of this module.
+    """
+    read: set[str] = set()
+    pending: list[str] = []
+    for item in items:
+        if isinstance(item, Step):
+            read.update(pending)
+            pending.clear()
+            read.update(id_ for call, result in _reads(item) if (id_ := _ended(result)))
+        elif item.kind is SaidKind.EVENT and (event := _EVENT.match(item.text)):
+            pending.append(event[2])
+    if not read:
+        return items
+    return tuple(_fold(item, read) for item in items)
+
+
+_EVENT: Final = re.compile(r"\[event\] (job_\w+) job_id=(\S+) (tool=\S+ status=\S+)\nsummary: (.*)")
+_RESULT: Final = re.compile(r"job_id=(\S+) status=(\S+)")
+
+
+def _reads(step: Step) -> Iterator[tuple[ToolCall, ToolResult]]:
+    for call, result in zip(step.calls, step.results, strict=True):
+        if call.name == RESULT_TOOL and not result.error:
+            yield call, result
+
+
+def _ended(result: ToolResult) -> str | None:
+    """The id of the job, where this result says that it has ended."""
+    found = _RESULT.match(result.text)
+    return found[1] if found and found[2] not in ("queued", "running") else None
+
+
+def _fold(item: Item, read: set[str]) -> Item:
+    if isinstance(item, Step):
+        folded = {
+            call.id: ToolResult(call.id, f"{found[0]} (read before; the output is left out here)")
+            for call, result in _reads(item)
+            if (found := _RESULT.match(result.text)) and found[1] in read
+        }
+        if not folded:
+            return item
+        results = tuple(folded.get(result.call_id, result) for result in item.results)
+        return msgspec.structs.replace(item, results=results)
+    event = _EVENT.match(item.text) if item.kind is SaidKind.EVENT else None
+    if event is None or event[2] not in read:
+        return item
+    line = f"[event] {event[1]} job_id={event[2]} {event[3]} summary: {event[4]}"
+    return msgspec.structs.replace(item, text=line)
 
 
 def check(items: Sequence[Item]) -> None:

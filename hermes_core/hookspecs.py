@@ -25,9 +25,11 @@ import pluggy
 from hermes_core.adapter import AdapterFactory
 from hermes_core.commands import Command, ConversationView
 from hermes_core.config import Config
+from hermes_core.job import Job
 from hermes_core.messages import Address, Entry, Said, TurnEnd
 from hermes_core.models import ModelFactory
-from hermes_core.tools import Tool
+from hermes_core.route import Route, Site
+from hermes_core.tools import AsyncTool, Tool
 
 __all__ = ["Answer", "Injection", "Interruption", "hookimpl", "hookspec", "verbs"]
 
@@ -89,6 +91,15 @@ def hermes_commands() -> Iterable[Command]:
 @hookspec
 def hermes_tools() -> Iterable[Tool]:
     """Tools that the model can call. Verb: each. Names are unique, as for commands."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def hermes_async_tools() -> Iterable[AsyncTool]:
+    """Tools that the model starts as jobs (J1). Verb: each. Each one becomes the tool `start_NAME`.
+
+    Names are unique, as for commands.
+    """
     raise AssertionError("a specification is never called")
 
 
@@ -183,6 +194,32 @@ def hermes_interrupted(interruption: Interruption) -> Awaitable[None] | None:
     raise AssertionError("a specification is never called")
 
 
+# ---- jobs
+
+
+@hookspec
+def hermes_job_event(job: Job) -> Awaitable[None] | None:
+    """The state of a job changed: it was queued, began to run (again, if `job.runs` is above 1) or ended (J2).
+
+    Verb: each. Called beside the job and after the change is committed; progress is no change of state.
+    May be async; limit 5 s.
+    """
+    raise AssertionError("a specification is never called")
+
+
+# ---- HTTP
+
+
+@hookspec
+def hermes_routes(site: Site) -> Iterable[Route] | Awaitable[Iterable[Route]]:
+    """What the plugin serves over HTTP. Verb: each. Called once, when the server starts; never without one.
+
+    `site` has what routes work with. A method and path that another plugin serves already is refused.
+    May be async; limit 5 s.
+    """
+    raise AssertionError("a specification is never called")
+
+
 class Verb(msgspec.Struct, frozen=True):
     """How a hook is called: each, first or fold, and the seconds that one implementation may take."""
 
@@ -192,13 +229,16 @@ class Verb(msgspec.Struct, frozen=True):
 
 verbs: dict[str, Verb] = {
     "hermes_adapters": Verb("each", 5.0),
+    "hermes_async_tools": Verb("each", 5.0),
     "hermes_commands": Verb("each", 5.0),
     "hermes_configured": Verb("each", 5.0),
     "hermes_injections": Verb("each", 5.0),
     "hermes_interrupt": Verb("each", 1.0),
     "hermes_interrupted": Verb("each", 5.0),
+    "hermes_job_event": Verb("each", 5.0),
     "hermes_message": Verb("first", 5.0),
     "hermes_models": Verb("each", 5.0),
+    "hermes_routes": Verb("each", 5.0),
     "hermes_system_prompt": Verb("fold", 5.0),
     "hermes_tools": Verb("each", 5.0),
     "hermes_turn_ended": Verb("each", 5.0),

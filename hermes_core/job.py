@@ -13,7 +13,8 @@ import base64
 import enum
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -24,15 +25,20 @@ from hermes_core.messages import Address, Author, Entry, Role, When
 __all__ = [
     "RESULT_TOOL",
     "ConversationJobs",
+    "Delivery",
+    "DeliveryState",
     "Job",
     "JobAdded",
     "JobEnd",
     "JobEnded",
     "JobRequest",
     "JobState",
+    "Jobs",
     "NoJobs",
     "Page",
     "Polled",
+    "Told",
+    "TurnJobs",
     "event",
     "event_job",
     "fingerprint",
@@ -91,7 +97,7 @@ class Job(msgspec.Struct, frozen=True):
     Times are seconds since 1970; `deadline` is one of them. `arguments` is JSON text. `digest` tells
     requests with the same key apart. `progress` is one line, `fraction` 0 to 1 where it is known.
     `stop`: somebody asked for its end. `runs` counts how often it was begun: more than 1 only for an
-    idempotent one. `epoch` is the conversation's when it was started (T7). `result` is the text that the
+    idempotent one. `result` is the text that the
     tool gave back, `cut` the number of bytes of its output that were not kept (J10).
     """
 
@@ -118,7 +124,6 @@ class Job(msgspec.Struct, frozen=True):
     cut: int = 0
     stop: bool = False
     runs: int = 0
-    epoch: int = 0
 
 
 class JobEnd(msgspec.Struct, frozen=True):
@@ -176,6 +181,60 @@ class Page(msgspec.Struct, frozen=True):
     cut: int = 0
 
 
+class DeliveryState(enum.StrEnum):
+    """Where the callback of an ended job stands."""
+
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    GIVEN_UP = "given_up"
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """The callback of an ended job: `due` again at that time (seconds since 1970) after so many `attempts`.
+
+    `said` is one line about how the last attempt went.
+    """
+
+    job: str
+    due: float
+    attempts: int = 0
+    state: DeliveryState = DeliveryState.WAITING
+    said: str = ""
+
+
+Told = Callable[[Job], None]
+"""Is called with a job after each change of its state; must not block or raise."""
+
+
+class Jobs(Protocol):
+    """An engine that runs jobs. Ids are known to callers only; who may ask is not its affair."""
+
+    def start(self, request: JobRequest) -> Awaitable[Job]:
+        """Accept a job durably, or find the one with the same address and key (J3).
+
+        `KeyInUse`: the key has other arguments. `JobError`: no such tool, unknown dependencies.
+        `StoreError`: nothing was accepted.
+        """
+
+    def status(self, id: str) -> Awaitable[Job]:
+        """The job as it stands; `NoSuchJob`."""
+
+    def stop(self, id: str, patience: float = 0.0) -> Awaitable[Job]:
+        """Ask for its end (J5), wait at most `patience` seconds for it, and give its true state; `NoSuchJob`."""
+
+    def result(self, id: str, cursor: str = "", chars: int | None = None) -> Awaitable[Page]:
+        """Read its output from `cursor` on, also while it runs (J10).
+
+        `NoSuchJob`; `ResultGone` where it was removed; `JobError` for a bad cursor.
+        """
+
+    def events(self, told: Told) -> Callable[[], None]:
+        """Tell of every change of state from now on; gives what ends that."""
+
+    def recent(self, address: Address, limit: int = 20) -> Awaitable[list[Job]]:
+        """The jobs of an address, newest first: all that have not ended, and the latest others."""
+
+
 class ConversationJobs(Protocol):
     """What a plugin may do with the jobs of one conversation, on behalf of one person.
 
@@ -206,8 +265,18 @@ class ConversationJobs(Protocol):
         """The jobs of this conversation: all that have not ended, then the latest others, newest first."""
 
 
+class TurnJobs(ConversationJobs, Protocol):
+    """The same with its memory of one turn."""
+
+    @property
+    def told(self) -> AbstractSet[str]:
+        """Ids of the jobs whose final state was given out through this value (J7)."""
+
+
 class NoJobs:
-    """`ConversationJobs` where nothing can run jobs."""
+    """`TurnJobs` where nothing can run jobs."""
+
+    told: AbstractSet[str] = frozenset()
 
     async def start(
         self,
@@ -261,23 +330,21 @@ def one_line(text: str) -> str:
 # ---- events
 
 
-def event(job: Job, *, moved: bool = False) -> Entry:
-    """The entry that tells a conversation of the end of `job` (J7); `moved`: it has a new history since (T7)."""
+def event(job: Job) -> Entry:
+    """The entry that tells a conversation of the end of `job` (J7); its `quote` is what was started (T7)."""
     name = "completed" if job.state is JobState.DONE else job.state.value
     lines = [
         f"[event] job_{name} job_id={job.id} tool=start_{job.tool} status={job.state.value}",
         f"summary: {job.summary}",
         f'details: {RESULT_TOOL}(job_id="{job.id}")',
     ]
-    if moved:
-        what = one_line(job.arguments)
-        lines.append(f"This job was started before the history began anew: start_{job.tool} {what}")
     return Entry(
         f"job:{job.id}:{job.state.value}",
         job.address,
         job.starter,
         "\n".join(lines),
         When.EVENT,
+        quote=one_line(f"start_{job.tool} {job.arguments}"),
         arrived=job.ended or 0.0,
     )
 

@@ -124,7 +124,7 @@ class Outbox:
                     return
                 uncertain = uncertain or error.unknown
                 if not uncertain:
-                    await self._note(self._store.unsent(outgoing.key))
+                    await self._account(self._store.unsent, outgoing.key)
                 wait = error.retry_after if error.retry_after is not None else pause
                 log.warning("%s was not taken, next try in %.1f s: %s", outgoing.key, wait, error)
                 await self._pause(wait)
@@ -139,7 +139,8 @@ class Outbox:
             outgoing = msgspec.structs.replace(outgoing, repeat=True)
             log.warning("%s may have been delivered before; it is sent again with a mark", outgoing.key)
         if not askable:
-            await self._note(self._store.sending(outgoing.key))
+            # before the send: a crash in between must know that the text may be out
+            await self._account(self._store.sending, outgoing.key)
         try:
             sent: Sent = await adapter.send(outgoing)
         except SendError:
@@ -162,10 +163,3 @@ class Outbox:
                 return None
             await self._pause(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
-
-    async def _note(self, write: Awaitable[None]) -> None:
-        """A note about a message that the disk does not take changes nothing for the message itself (D7)."""
-        try:
-            await write
-        except StoreError as error:
-            log.error("the outbox could not be updated: %s", error)

@@ -30,7 +30,7 @@ from hermes_core.commands import Command, Registry
 from hermes_core.config import DEFAULT_PACKAGES, Config
 from hermes_core.errors import ConfigError, HermesError, PluginError
 from hermes_core.models import ModelFactory
-from hermes_core.tools import Tool
+from hermes_core.tools import AsyncTool, Tool
 
 __all__ = ["PluginInfo", "Plugins", "catalogue", "load", "resume", "within"]
 
@@ -74,6 +74,7 @@ class Plugins:
         self.infos: dict[str, PluginInfo] = {}
         self.commands = Registry()
         self.tools: dict[str, Tool] = {}
+        self.async_tools: dict[str, AsyncTool] = {}
         self.models: dict[str, ModelFactory] = {}
         self.adapters: dict[str, AdapterFactory] = {}
         self._pluggy = pluggy.PluginManager("hermes")
@@ -129,15 +130,22 @@ class Plugins:
         for command in self._brought(info.name, "hermes_commands", Command):
             if self._add(info, self.commands.add, info.name, command):
                 info.commands = (*info.commands, command.name)
-        for tool in self._brought(info.name, "hermes_tools", Tool):
-            if self._add(info, _add_once, self.tools, "tool", tool.name, tool):
-                info.tools = (*info.tools, tool.name)
+        self._take_in_tools(info)
         for model in self._brought(info.name, "hermes_models", ModelFactory):
             if self._add(info, _add_once, self.models, "model", model.provider, model):
                 info.models = (*info.models, model.provider)
         for adapter in self._brought(info.name, "hermes_adapters", AdapterFactory):
             if self._add(info, _add_once, self.adapters, "adapter", adapter.platform, adapter):
                 info.adapters = (*info.adapters, adapter.platform)
+
+    def _take_in_tools(self, info: PluginInfo) -> None:
+        for tool in self._brought(info.name, "hermes_tools", Tool):
+            if self._add(info, _add_once, self.tools, "tool", tool.name, tool):
+                info.tools = (*info.tools, tool.name)
+        for job in self._brought(info.name, "hermes_async_tools", AsyncTool):
+            if self._add(info, _add_once, self.tools, "tool", job.starter.name, job.starter):
+                self.async_tools[job.name] = job
+                info.tools = (*info.tools, job.starter.name)
 
     def _brought(self, name: str, hook: str, kind: type[T]) -> list[T]:
         brought: list[T] = []

@@ -12,16 +12,19 @@ import asyncio
 import difflib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 from hermes_core import processes
 from hermes_core.adapter import Adapter
 from hermes_core.config import Config
 from hermes_core.errors import ConfigError, StoreUnwritable
+from hermes_core.jobs.control import Control
+from hermes_core.jobs.runner import EmbeddedJobs
+from hermes_core.jobs.view import JobsView
 from hermes_core.models import Model
 from hermes_core.outbox import Outbox
 from hermes_core.plugins import Plugins, load
@@ -29,7 +32,7 @@ from hermes_core.router import Access, Router, Services, Tasks
 from hermes_core.router.gateway import AdapterGateway
 from hermes_core.store import Store
 
-__all__ = ["Runtime"]
+__all__ = ["Door", "Runtime"]
 
 log = logging.getLogger("hermes.runtime")
 
@@ -38,13 +41,18 @@ LONGEST_PAUSE: Final = 60.0
 STEADY: Final = 60.0  # seconds after which an adapter that ran counts as healthy again
 
 
+Door: TypeAlias = "Callable[[Runtime, Callable[[str], None]], Awaitable[None]]"
+"""A further way in beside the adapters: runs until it is cancelled, and says once where it is open."""
+
+
 class Runtime:
     """One run of the program.
 
     `adapters` names the platforms to serve (None: every enabled one that the config names). `options`
     has what a start gives to an adapter beside the config. `on_ready` is called once, when every adapter
     is connected or has failed for good, with the names of the connected ones. `store` and `plugins` may
-    be handed in by who embeds or tests it.
+    be handed in by who embeds or tests it. `doors` open when what a former run left is taken up, and
+    close first; the fault of one ends the run.
     """
 
     def __init__(
@@ -56,6 +64,7 @@ class Runtime:
         on_ready: Callable[[str], None] | None = None,
         store: Store | None = None,
         plugins: Plugins | None = None,
+        doors: Sequence[Door] = (),
     ) -> None:
         self.config = config
         self._wanted = adapters
@@ -63,11 +72,14 @@ class Runtime:
         self._on_ready = on_ready
         self._given_store = store
         self._given_plugins = plugins
+        self._doors = tuple(doors)
+        self._open: list[str] = []
         self._stopping = asyncio.Event()
         self._stack = AsyncExitStack()
         self._ready: dict[str, bool] = {}
         self._announced = False
         self.router: Router
+        self.jobs: EmbeddedJobs
         self.services: Services
 
     async def __aenter__(self) -> Self:
@@ -108,7 +120,12 @@ class Runtime:
             time.time,
         )
         self.router = Router(self.services)
+        self.jobs = EmbeddedJobs(self.services, plugins.async_tools, folder / "jobs", self.router.deliver)
+        self.services.jobs = lambda address, author, role: JobsView(self.jobs, address, author, role)
+        control = Control(folder / "jobs", self.jobs, tasks.spawn)
         self._stack.push_async_callback(self.router.close)
+        self._stack.callback(control.close)
+        self._stack.push_async_callback(self.jobs.close)  # first: what ends now is told at the next start
 
     def _sweep(self, running: Path) -> None:
         """End the blocking tools that a dead run left behind (E5)."""
@@ -152,7 +169,7 @@ class Runtime:
                 )
             options = {"data_dir": self.config.runtime.data_dir, **self._options.get(name, {})}
             opened[name] = factory.open(options)
-        if not opened:
+        if not opened and not self._doors:
             raise ConfigError(
                 "The config names no adapter that is enabled, so nobody could reach the agent.",
                 "Write the section of one, [adapters.NAME]; or talk to the agent here with: hermes chat",
@@ -166,12 +183,15 @@ class Runtime:
 
         Raises what an adapter raised only where it is the single one and failed before it was ready.
         """
+        await self.jobs.load()
         await self.router.restore()
+        await self.jobs.restore()
         adapters = self.services.adapters
         running = {
             asyncio.create_task(self._serve(name, adapter), name=f"adapter {name}")
             for name, adapter in adapters.items()
         }
+        running |= {asyncio.create_task(self._stand_open(door), name="door") for door in self._doors}
         stopping = asyncio.create_task(self._stopping.wait(), name="stop")
         try:
             while running and not stopping.done():
@@ -219,14 +239,26 @@ class Runtime:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
+    async def _stand_open(self, door: Door) -> None:
+        def ready(where: str) -> None:
+            self._open.append(where)
+            self._announce()
+
+        await door(self, ready)
+
     def _is_ready(self, name: str, ready: bool) -> None:
-        if name in self._ready:
+        if name not in self._ready:
+            self._ready[name] = ready
+            self._announce()
+
+    def _announce(self) -> None:
+        """Once, when every adapter and door has said how it stands."""
+        adapters = self.services.adapters
+        if self._announced or len(self._ready) < len(adapters) or len(self._open) < len(self._doors):
             return
-        self._ready[name] = ready
-        if not self._announced and len(self._ready) == len(self.services.adapters):
-            self._announced = True
-            if self._on_ready is not None:
-                self._on_ready(", ".join(one for one in self.services.adapters if self._ready[one]))
+        self._announced = True
+        if self._on_ready is not None:
+            self._on_ready(", ".join([*(one for one in adapters if self._ready[one]), *self._open]))
 
 
 async def _open(folder: Path) -> Store:

@@ -281,6 +281,8 @@ def test_every_value_has_an_origin_and_no_key_comes_twice() -> None:
         ({"access": {"allow": "telegram:1"}}, {}, {}, ["access.allow must be a list"]),
         ({"access": {"allow": ["42"]}}, {}, {}, ["access.allow", "platform:user id", "'42'"]),
         ({"access": {"owners": ["telegram:*"]}}, {}, {}, ["access.owners", "one person"]),
+        ({"access": {"admins": ["telegram:*"]}}, {}, {}, ["access.admins", "one person"]),
+        ({"access": {"admins": ["*"]}}, {}, {}, ["access.admins", "platform:user id", "'*'"]),
         ({"adapters": {"web": True}}, {}, {}, ["adapters.web must be a table"]),
         ({"adapters": 1}, {}, {}, ["adapters must be a table"]),
         ({"adapters": {"web": {"enabled": "yes"}}}, {}, {}, ["adapters.web.enabled must be true or false"]),

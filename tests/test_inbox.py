@@ -102,7 +102,7 @@ def test_every_signal_has_an_answer_in_every_phase_but_restored_which_comes_firs
 def test_the_last_row_of_every_pair_has_no_condition_and_no_row_stands_behind_one() -> None:
     for pair, rows in TABLE.items():
         unconditional = [row.guard.__name__ == "always" for row in rows]
-        assert unconditional[-1] or pair == (Phase.IDLE, Signal.RESTORED), pair
+        assert unconditional[-1], pair
         assert not any(unconditional[:-1]), pair
 
 
@@ -464,9 +464,13 @@ def test_d9_nothing_changes_once_a_turn_took_it() -> None:
 def test_d6_what_a_former_run_left_is_one_batch_in_its_order() -> None:
     state = State(turns=4, replies=3)
     entries = tuple(Entry(f"e{n}", HERE, ANN, str(n), When.INTERRUPT, seq=n) for n in range(3))
-    effects = inbox.step(state, Signal.RESTORED, Happening(entries=entries))
+    assert inbox.step(state, Signal.RESTORED) == []
+    for entry in entries:
+        inbox.arrive(state, entry, wait=9.0)
+    effects = inbox.step(state, Signal.EXPIRED)
     assert texts(effects) == [["0", "1", "2"]]
-    assert effects[0] == Start(5, (), entries)
+    assert isinstance(effects[0], Start)
+    assert (effects[0].turn, effects[0].notes) == (5, ())
 
 
 def test_d4_an_open_turn_goes_on_and_what_waits_follows_it() -> None:

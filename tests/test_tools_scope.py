@@ -27,6 +27,16 @@ from hermes_core.tools import Outcome, Program, Scope, Tool, ToolContext, tool
 needs_proc = pytest.mark.skipif(not tree.VISIBLE, reason="reads /proc")
 
 
+def started(before: set[int]) -> list[psutil.Process]:
+    """The processes below this one that were not there before: other tests may have servers running."""
+    return [one for one in psutil.Process().children(recursive=True) if one.pid not in before]
+
+
+def known() -> set[int]:
+    """The ids of the processes below this one."""
+    return {one.pid for one in psutil.Process().children(recursive=True)}
+
+
 async def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
     limit = time.monotonic() + seconds
     while not condition():
@@ -342,13 +352,14 @@ async def test_a_tool_may_run_programs_of_its_own(scope: Scope) -> None:
 @needs_proc
 async def test_programs_of_a_tool_end_with_its_deadline(scope: Scope) -> None:
     pids: list[int] = []
+    before = known()
 
     @tool(deadline=0.3)
     async def outer(context: ToolContext) -> str:
         """Do."""
         running = asyncio.ensure_future(context.scope.run(Program(("sleep", "60"), deadline=50)))
         await until(lambda: context.scope.running() == ("sleep", "outer"))
-        pids.extend(child.pid for child in psutil.Process().children(recursive=True))
+        pids.extend(child.pid for child in started(before))
         return (await running).output
 
     outcome = await call(scope, outer)
@@ -378,6 +389,7 @@ def forever() -> Program:
 @needs_proc
 async def test_an_interrupt_ends_everything_and_says_what(scope: Scope, release: threading.Event) -> None:
     cleaned = asyncio.Event()
+    before = known()
 
     @tool
     async def gentle() -> None:
@@ -407,7 +419,7 @@ async def test_an_interrupt_ends_everything_and_says_what(scope: Scope, release:
     await until(lambda: len(scope.running()) == 4)
     (process,) = scope._processes
     await until(lambda: "up" in process.output_so_far())
-    children = psutil.Process().children(recursive=True)
+    children = started(before)
     assert len(children) >= 3
 
     scope.terminate()

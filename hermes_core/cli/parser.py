@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn, Protocol
 
 import hermes_core
-from hermes_core.cli import chat, config_show, plugins_list, run
+from hermes_core.cli import chat, config_show, jobs, plugins_list, run
 
 __all__ = ["COMMANDS", "GROUPS", "Command", "parse"]
 
@@ -20,8 +20,13 @@ __all__ = ["COMMANDS", "GROUPS", "Command", "parse"]
 class Command(Protocol):
     """What each command's module has: `NAME` is its words on the command line."""
 
-    NAME: tuple[str, ...]
-    HELP: str
+    @property
+    def NAME(self) -> tuple[str, ...]:  # noqa: N802 - a module's constant
+        """Its words on the command line."""
+
+    @property
+    def HELP(self) -> str:  # noqa: N802 - a module's constant
+        """One line about it."""
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the options."""
@@ -30,11 +35,20 @@ class Command(Protocol):
         """Do it; gives the exit code. `HermesError` for what went wrong."""
 
 
-COMMANDS: Final[tuple[Command, ...]] = (run, chat, config_show, plugins_list)
+COMMANDS: Final[tuple[Command, ...]] = (
+    run,
+    chat,
+    config_show,
+    plugins_list,
+    jobs.LIST,
+    jobs.SHOW,
+    jobs.STOP,
+)
 """Every command, in the order in which the help lists them."""
 
 GROUPS: Final = {
     "config": "what is set, and where it comes from",
+    "jobs": "what runs outside of turns",
     "plugins": "the packages that are installed",
 }
 """Words that need a second one; without it the first command of the group is meant."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from hermes_core.cli.common import debugging, load_config, say
+
+if TYPE_CHECKING:
+    from hermes_core.runtime import Door
 
 NAME: tuple[str, ...] = ("run",)
 HELP = "start every enabled adapter and serve until stopped"
@@ -27,4 +31,10 @@ def run(options: argparse.Namespace) -> int:
     from hermes_core.cli.serving import serve
 
     log_to_stderr(options.log_level, config.secrets, debugging(options))
-    return serve(config, on_ready=lambda names: say(f"ready: {names}"))
+    doors: list[Door] = []
+    if config.given("http"):
+        from hermes_core import http  # a start without a server does without its libraries
+
+        http.check(config)
+        doors.append(http.serve)
+    return serve(config, on_ready=lambda names: say(f"ready: {names}"), doors=doors)

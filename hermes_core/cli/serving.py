@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from hermes_core.config import Config
-from hermes_core.runtime import Runtime
+from hermes_core.errors import StoreError
+from hermes_core.runtime import Door, Runtime
 
 __all__ = ["serve"]
 
@@ -30,6 +31,7 @@ def serve(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     on_ready: Callable[[str], None] | None = None,
     interruptible: bool = True,
+    doors: Sequence[Door] = (),
 ) -> int:
     """Run these adapters (None: all that are enabled) until they are done; gives the exit code.
 
@@ -37,7 +39,10 @@ def serve(
     """
     stop = _Stop()
     try:
-        asyncio.run(_serve(config, stop, adapters, options, on_ready, interruptible))
+        asyncio.run(_serve(config, stop, adapters, options, on_ready, interruptible, doors))
+    except StoreError as error:  # people in a chat see no path; who starts the program needs it
+        place = f"{error.message} The data folder is {config.runtime.data_dir}."
+        raise StoreError(place, error.advice) from error
     except asyncio.CancelledError:
         if not stop.asked:
             raise
@@ -53,6 +58,7 @@ async def _serve(
     options: Mapping[str, Mapping[str, Any]] | None,
     on_ready: Callable[[str], None] | None,
     interruptible: bool,
+    doors: Sequence[Door],
 ) -> None:
     task = asyncio.current_task()
     assert task is not None
@@ -64,7 +70,8 @@ async def _serve(
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             with contextlib.suppress(NotImplementedError):
                 loop.add_signal_handler(number, stop, number)
-    async with Runtime(config, adapters=adapters, options=options or {}, on_ready=on_ready) as runtime:
+    house = Runtime(config, adapters=adapters, options=options or {}, on_ready=on_ready, doors=doors)
+    async with house as runtime:
         stop.ask = runtime.stop
         await runtime.run()
 

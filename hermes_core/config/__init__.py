@@ -68,6 +68,7 @@ DEFAULT_PACKAGES: Final[Mapping[str, bool]] = MappingProxyType(
         "plugins.after": True,
         "plugins.busy": True,
         "plugins.demo": True,
+        "plugins.jobs": True,
         "plugins.openai": True,
         "plugins.steer": True,
         "plugins.shell": False,  # it runs commands: only a plain `enabled = true` turns it on

@@ -169,10 +169,11 @@ class ModelSettings(msgspec.Struct, frozen=True):
 
 
 class ConversationSettings(msgspec.Struct, frozen=True):
-    """`[conversation]`: turn-taking (T1, T2). `quiet`, `catch_up`: seconds (T1, D8)."""
+    """`[conversation]`: turn-taking (T1, T2). `quiet`, `catch_up`: seconds (T1, D8); `receipts`: T6."""
 
     busy: Busy = When.INTERRUPT
     quiet: Duration = 0.0
+    receipts: bool = True
     max_steps: Count = 50
     catch_up: Duration = 3600.0
 

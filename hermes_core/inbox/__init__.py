@@ -26,6 +26,7 @@ entry cost the same whatever the length of a lane.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -133,9 +134,7 @@ def amend(
 
 def waiting(state: State) -> Iterator[Entry]:
     """What waits for a turn, in the order in which it will be taken; events and notes are not listed."""
-    yield from state.front.values()
-    yield from state.steers.values()
-    yield from state.line.values()
+    return itertools.chain(state.front.values(), state.steers.values(), state.line.values())
 
 
 def notes(state: State) -> Iterator[Entry]:

@@ -56,11 +56,6 @@ def a_turn_was_open(state: State, what: Happening) -> bool:
     return what.turn is not None
 
 
-def entries_came(state: State, what: Happening) -> bool:
-    """The former run left an entry that starts a turn."""
-    return any(entry.when is not When.AT_REPLY for entry in what.entries)
-
-
 # ---- actions
 
 
@@ -101,17 +96,6 @@ def keep_note(state: State, what: Happening, effects: list[Effect]) -> None:
     """To the notes; starts nothing (A3)."""
     entry = _entry(what)
     state.notes[entry.id] = entry
-
-
-def restore(state: State, what: Happening, effects: list[Effect]) -> None:
-    """Everything that waited takes its place again."""
-    for entry in what.entries:
-        if entry.when is When.AT_REPLY:
-            state.notes[entry.id] = entry
-        elif entry.when is When.EVENT:
-            state.events[entry.id] = entry
-        else:
-            state.line[entry.id] = entry
 
 
 def resume(state: State, what: Happening, effects: list[Effect]) -> None:

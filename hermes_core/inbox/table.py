@@ -13,7 +13,6 @@ from hermes_core.inbox.rules import (
     cancel_notes,
     cancel_waiting,
     commit,
-    entries_came,
     give,
     halt,
     hold,
@@ -25,7 +24,6 @@ from hermes_core.inbox.rules import (
     overtake,
     renew_later,
     renew_now,
-    restore,
     resume,
     say_interrupting,
     say_queued,
@@ -107,9 +105,8 @@ def _rows() -> Iterator[tuple[Phase, Signal, Row]]:
         yield ending, _S.BREAK, Row(always, (), ending)
         yield ending, _S.RESET, Row(always, (*_QUIET_RESET, renew_later), ending)
 
-    yield _P.IDLE, _S.RESTORED, Row(a_turn_was_open, (restore, resume), _P.RUNNING)
-    yield _P.IDLE, _S.RESTORED, Row(entries_came, (restore, start), _P.RUNNING)
-    yield _P.IDLE, _S.RESTORED, Row(always, (restore,), _P.IDLE)
+    yield _P.IDLE, _S.RESTORED, Row(a_turn_was_open, (resume,), _P.RUNNING)
+    yield _P.IDLE, _S.RESTORED, Row(always, (), _P.GATHERING)
     for phase in _P:
         yield phase, _S.AT_REPLY, Row(always, (keep_note,), phase)
     # What a turn says after its owner decided to stop it, or a timer that fired too late, changes nothing.

@@ -59,7 +59,7 @@ class Signal(enum.StrEnum):
     STOP = "stop"  # /stop
     BREAK = "break"  # /interrupt without text
     RESET = "reset"  # /new
-    RESTORED = "restored"  # a new run of the program reads back what it had
+    RESTORED = "restored"  # a new run of the program: what waited arrives again, then EXPIRED
 
 
 # ---- effects
@@ -151,7 +151,7 @@ class Happening(msgspec.Struct, frozen=True):
 
     `admin`: its sender may interrupt anyone's turn. `wait`: seconds for which more of it is likely on
     its way (0: none). `end` goes with ENDED; `keep` is False when the turn leaves nothing in history.
-    `entries` and `turn` go with RESTORED.
+    `turn` goes with RESTORED: the number of the turn that was open.
     """
 
     entry: Entry | None = None
@@ -159,7 +159,6 @@ class Happening(msgspec.Struct, frozen=True):
     wait: float = 0.0
     end: TurnEnd | None = None
     keep: bool = True
-    entries: tuple[Entry, ...] = ()
     turn: int | None = None
 
 

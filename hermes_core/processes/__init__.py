@@ -5,6 +5,9 @@ descendant: after a double fork, in another session, ignoring SIGTERM. The runti
 when the runtime dies, by kill -9 as well, the shim ends the tree. What survives even that is found in
 the record files by the next start (`sweep`, E5).
 
+A job is started with `keep` instead: its shim (`keeper`) outlives the runtime, and the next one takes it
+up again with `attach` or reads how it ended (J12, E5). `sweep` leaves those alone.
+
 What this cannot reach: something that the command asks a daemon to run (at, systemd-run, docker);
 a process of another user (sudo) is reported as unreachable. A command that kills its own shim is
 killed with all that is still in its session or bears its token in the environment.
@@ -15,7 +18,21 @@ ended; what left the group lives on.
 
 from __future__ import annotations
 
+from hermes_core.processes.kept import Kept, KeptEnd, attach, keep
 from hermes_core.processes.process import Exit, Process, Program, Stopped, launch, start
 from hermes_core.processes.records import Leftover, sweep
 
-__all__ = ["Exit", "Leftover", "Process", "Program", "Stopped", "launch", "start", "sweep"]
+__all__ = [
+    "Exit",
+    "Kept",
+    "KeptEnd",
+    "Leftover",
+    "Process",
+    "Program",
+    "Stopped",
+    "attach",
+    "keep",
+    "launch",
+    "start",
+    "sweep",
+]

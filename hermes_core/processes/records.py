@@ -11,7 +11,7 @@ import msgspec
 
 from hermes_core.processes import tree
 
-__all__ = ["Leftover", "path_of", "sweep"]
+__all__ = ["Leftover", "end", "path_of", "process", "read", "sweep"]
 
 _SUFFIX = ".process"
 _PATIENCE = 1.0  # seconds that one leftover may take to die of SIGKILL
@@ -40,8 +40,10 @@ def sweep(folder: Path) -> list[Leftover]:
     """
     found: list[Leftover] = []
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
-        facts = _read(path)
-        leftover = _end(facts) if facts.get("boot") == tree.boot() else Leftover("")
+        facts = read(path)
+        if facts.get("keep"):
+            continue  # it is to outlive the run that started it
+        leftover = end(facts) if facts.get("boot") == tree.boot() else Leftover("")
         if leftover.killed or leftover.unreachable:
             found.append(leftover)
         path.unlink(missing_ok=True)
@@ -50,7 +52,8 @@ def sweep(folder: Path) -> list[Leftover]:
     return found
 
 
-def _read(path: Path) -> dict[str, str]:
+def read(path: Path) -> dict[str, str]:
+    """The facts of a record; none where there is no such file."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -58,7 +61,7 @@ def _read(path: Path) -> dict[str, str]:
     return {key: value for key, _, value in (line.partition(" ") for line in lines)}
 
 
-def _process(text: str) -> tuple[int, int]:
+def process(text: str) -> tuple[int, int]:
     """Pid and start time, zeros where the record names none."""
     try:
         pid, start = map(int, text.split())
@@ -67,12 +70,12 @@ def _process(text: str) -> tuple[int, int]:
     return pid, start
 
 
-def _end(facts: dict[str, str]) -> Leftover:
+def end(facts: dict[str, str]) -> Leftover:
     """SIGKILL to everything of one record until nothing of it lives."""
     if not tree.VISIBLE:
         return Leftover(facts.get("label", ""))
-    shim, since = _process(facts.get("shim", ""))
-    leader, born = _process(facts.get("leader", ""))
+    shim, since = process(facts.get("shim", ""))
+    leader, born = process(facts.get("leader", ""))
     sent: set[tuple[int, int]] = set()
     until = time.monotonic() + _PATIENCE
     while True:

@@ -33,7 +33,7 @@ else:
     sys.path.append(os.path.dirname(__file__))  # noqa: PTH120 - pathlib would double the start
     import tree
 
-__all__ = ["main"]
+__all__ = ["Shim", "main", "prepare"]
 
 LINGER = 0.5  # seconds that remain to descendants when their leader exits by itself
 ORPHANED = 0.3  # seconds between SIGTERM and SIGKILL when the runtime is dead
@@ -178,7 +178,7 @@ class Shim:
             return False  # the end of the line will be read in a moment
         return True
 
-    def write_record(self) -> None:
+    def write_record(self) -> bool:
         """Replace the record, so that a reader finds the old one or the new one. Without a disk we go on."""
         draft = self.record + ".new"
         text = "".join(f"{key} {value}\n" for key, value in self.facts.items())
@@ -187,7 +187,8 @@ class Shim:
                 file.write(text)
             os.replace(draft, self.record)  # noqa: PTH105 - see above
         except OSError:
-            return
+            return False
+        return True
 
     def forget_record(self) -> None:
         """Take the record away: the runtime that would do so is dead, and there is nothing to sweep."""
@@ -213,12 +214,17 @@ def main(arguments: list[str]) -> None:
     """Run the shim and leave at once: the end of this process is what the runtime waits for."""
     record, line, label, token, *command = arguments
     os.set_inheritable(int(line), False)
+    prepare()
+    Shim(record, int(line), label, token, command).run()
+    os._exit(0)
+
+
+def prepare() -> None:
+    """Make this process deaf to signals, except for its own wake-up, and the parent of orphans below."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)  # a handler, because SIG_IGN would be inherited
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     _become_subreaper()
-    Shim(record, int(line), label, token, command).run()
-    os._exit(0)
 
 
 if __name__ == "__main__":

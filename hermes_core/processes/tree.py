@@ -21,6 +21,7 @@ __all__ = [
     "boot",
     "environment",
     "look",
+    "look_at",
     "send",
     "signal_below",
     "start_of",
@@ -75,6 +76,11 @@ def _seen(pid: int) -> Seen | None:
     if len(fields) < 20 or fields[0] in b"ZX":
         return None
     return Seen(pid, fields)
+
+
+def look_at(pid: int) -> Seen | None:
+    """One living process."""
+    return _seen(pid) if VISIBLE else None
 
 
 def start_of(pid: int) -> int | None:

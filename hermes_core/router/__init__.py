@@ -29,6 +29,8 @@ log = logging.getLogger("hermes.router")
 REMEMBERED: Final = 256  # idle conversations that stay in memory
 STRANGERS: Final = 1000  # people whose last refusal is remembered
 HOUR: Final = 3600.0
+FIRST_PAUSE: Final = 0.25  # seconds until a conversation that could not be read is tried again
+LONGEST_PAUSE: Final = 5.0
 
 
 class Router:
@@ -121,6 +123,36 @@ class Router:
         self._services.tell_directly(
             message.address, "I do not know you. The operator of this agent can let you in ([access] allow)."
         )
+
+    def deliver(self, entry: Entry) -> None:
+        """Take in an event that is committed already; for a platform that is off it stays in the store (J7).
+
+        In a conversation that is in memory it has arrived when this returns.
+        """
+        if entry.address.platform not in self._services.adapters:
+            return
+        lane = self._lanes.get(entry.address)
+        if lane is not None and lane.conversation.loaded:
+            self._arrive(lane, entry)
+        else:
+            self._services.tasks.spawn(self._deliver(entry), f"event {entry.id}")
+
+    async def _deliver(self, entry: Entry) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                lane = await self.lane(entry.address)
+            except StoreError as error:
+                log.error("%s cannot be delivered yet: %s", entry.id, error)
+                await self._services.pause(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                if self._lanes.get(entry.address) is lane:  # it was not forgotten meanwhile
+                    self._arrive(lane, entry)
+                    return
+
+    def _arrive(self, lane: Lane, entry: Entry) -> None:
+        lane.conversation.arrive(entry, self._services.access.role(entry.address.platform, entry.author))
 
     async def edited(self, address: Address, id_: str, text: str) -> None:
         """D9: replace a message that still waits."""

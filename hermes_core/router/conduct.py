@@ -21,8 +21,9 @@ import msgspec
 from hermes_core import history
 from hermes_core.adapter import Broken, Drafted
 from hermes_core.errors import HermesError, StoreError
-from hermes_core.hookspecs import Injection, Interruption
+from hermes_core.hookspecs import Interruption
 from hermes_core.inbox import Commit, Effect, Give, Signal, Start
+from hermes_core.job import NoJobs, TurnJobs, event_job
 from hermes_core.messages import (
     Address,
     Author,
@@ -36,6 +37,7 @@ from hermes_core.messages import (
     TurnEnd,
     When,
 )
+from hermes_core.router.injections import injected
 from hermes_core.router.services import Services
 from hermes_core.store import Ending, OpenTurn
 from hermes_core.tools import Scope, ToolContext
@@ -49,7 +51,6 @@ log = logging.getLogger("hermes.turn")
 
 ROUNDS: Final = 3  # of cancelling a turn that swallows it
 ROUND: Final = 0.2  # seconds
-INJECTED: Final = 8000  # characters of one injection
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -114,6 +115,7 @@ class Conduct:
         self._drafts = 0
         self._prompt: tuple[Item, ...] = ()
         self._report: Interruption | None = None
+        self._jobs: TurnJobs = NoJobs()
 
     # -- from outside
 
@@ -125,7 +127,7 @@ class Conduct:
         if self._turn is not None:
             self._turn.closed = True
             self._turn.scope.terminate()
-        if self._task is not None:
+        if self._task is not None and not self._task.cancelling():
             self._task.cancel()
 
     async def run(self, start: Start | OpenTurn) -> None:
@@ -157,13 +159,15 @@ class Conduct:
         self._owner.working("thinking")
         planned: Step | None = None
         if isinstance(start, Start):
-            self._prompt = prompt = (*await self._injections(), *history.prompt(start.notes, start.batch))
+            batch = history.introduced(start.batch, self._owner.past())
+            self._prompt = prompt = (*await self._injections(), *history.prompt(start.notes, batch))
             await self._durably(lambda: services.store.start_turn(address, self.number, prompt, self._ids))
         else:
             self._prompt, planned = start.record.items, start.planned
         system = await self._system_prompt()
         people = [entry for entry in self._entries if entry.when is not When.EVENT]
-        author = people[0].author if people else Author("")
+        author = next((one.author for one in (*people, *self._entries)), Author(""))  # of events: a job's starter
+        self._jobs = services.jobs(address, author, self._role)
         scope = Scope(services.folder)
         self._turn = Turn(
             TurnPlan(
@@ -178,7 +182,7 @@ class Conduct:
             services.model,
             services.plugins.tools,
             scope,
-            ToolContext(address, author, self._role, scope),
+            ToolContext(address, author, self._role, scope, self._jobs),
             self,
             services.pause,
         )
@@ -197,14 +201,8 @@ class Conduct:
             entries=tuple(self._entries),
             past=standing,
         )
-        given = await self._unless_halted(asking)
-        found: list[tuple[int, Said]] = []
-        for name, injections in given or ():
-            try:
-                found.extend((one.order, _injected(one)) for one in injections)
-            except (AttributeError, TypeError) as error:
-                plugins.report(name, "hermes_injections", error)
-        return [said for _, said in sorted(found, key=lambda one: one[0])]
+        given = await self._unless_halted(asking) or ()
+        return injected(given, lambda name, error: plugins.report(name, "hermes_injections", error))
 
     async def _system_prompt(self) -> str:
         plugins = self._services.plugins
@@ -397,11 +395,7 @@ class Conduct:
         ids = [entry.id for entry in effect.entries]
         self._ids.extend(ids)
         kinds = {When.EVENT: SaidKind.EVENT}
-        return [history.said(one, kinds.get(one.when, SaidKind.STEER)) for one in effect.entries], ids
-
-
-def _injected(one: Injection) -> Said:
-    text = one.text
-    if len(text) > INJECTED:
-        text = f"{text[:INJECTED]}\n[… {len(one.text) - INJECTED} characters left out …]"
-    return Said(SaidKind.INJECTION, text, one.label)
+        # An event whose job's end the model has read itself is used up by this turn without a word (J7).
+        told = [one for one in effect.entries if event_job(one.id) not in self._jobs.told]
+        told = history.introduced(told, (*self._owner.past(), *(self._turn.items if self._turn else ())))
+        return [history.said(one, kinds.get(one.when, SaidKind.STEER)) for one in told], ids

@@ -47,6 +47,7 @@ class Conversation:
         self._changed = changed
         self._context: list[tuple[int, TurnRecord]] = []
         self._conduct: Conduct | None = None
+        self._running: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._gathering_since: float | None = None
         self._roles: dict[str, Role] = {}
@@ -91,11 +92,15 @@ class Conversation:
 
     # -- what happens
 
-    def arrive(self, entry: Entry, role: Role, *, receipt: bool = True) -> list[Effect]:
-        """Let the table decide about a committed entry, and do it; with or without showing a receipt (T6)."""
-        wait = 0.0
+    def arrive(
+        self, entry: Entry, role: Role, *, receipt: bool = True, wait: float = 0.0
+    ) -> list[Effect]:
+        """Let the table decide about a committed entry, and do it; with or without showing a receipt (T6).
+
+        `wait`: seconds for which the next turn waits for more anyway.
+        """
         if self.state.phase is Phase.IDLE or self.state.phase is Phase.GATHERING:
-            wait = self._settings.quiet
+            wait = max(wait, self._settings.quiet)
             if entry.partial:
                 wait = max(wait, PART_WAIT)
         self._roles[entry.author.id] = role
@@ -103,16 +108,22 @@ class Conversation:
         return self._perform(effects, receipt=receipt)
 
     def signal(self, signal: Signal) -> list[Effect]:
-        """A person ends something: STOP, BREAK or RESET."""
+        """A person ends something, or what was gathered is complete: STOP, BREAK, RESET, EXPIRED."""
         return self._perform(inbox.step(self.state, signal))
 
-    def restored(self, entries: tuple[Entry, ...], turn: OpenTurn | None, roles: dict[str, Role]) -> None:
-        """Take up again what a former run left (D6)."""
+    def restored(self, turn: OpenTurn | None, roles: dict[str, Role]) -> None:
+        """A former run left something here (D6): its open turn goes on; else what waited arrives again, and
+        begins with EXPIRED."""
         self._roles.update(roles)
-        what = Happening(entries=entries, turn=turn.record.number if turn is not None else None)
+        what = Happening(turn=turn.record.number if turn is not None else None)
         self._perform(inbox.step(self.state, Signal.RESTORED, what), turn)
         if turn is not None and turn.halted:
             self.signal(Signal.BREAK)
+
+    async def renewed(self) -> None:
+        """Wait until an empty history that was asked for has begun: until the turn before it has ended."""
+        if self.state.renew and self._running is not None:
+            await asyncio.wait({self._running})
 
     def cancel(self, ids: Iterable[str]) -> list[Entry]:
         """Cancel what still waits; gives the entries."""
@@ -123,8 +134,11 @@ class Conversation:
         """Replace the text of an entry that still waits (D9)."""
         return bool(self._perform(inbox.amend(self.state, id_, text)))
 
-    async def settle(self, entry: Entry, state: EntryState, text: str) -> None:
-        """Answer an entry that no turn uses: its end and the answer are one transaction (D2)."""
+    async def settle(self, entry: Entry, state: EntryState, text: str, *, deliver: bool = True) -> None:
+        """Answer an entry that no turn uses: its end and the answer are one transaction (D2).
+
+        Returns when the answer is sent, or without `deliver` when it is on its way.
+        """
         outgoing = None
         if text and not text.isspace():
             outgoing = Outgoing(f"{self.key}#{entry.id}", self.address, text, 0, "", None, entry.id)
@@ -135,8 +149,12 @@ class Conversation:
             await self._services.durably(
                 lambda: store.settle(self.address, (entry.id,), state, outgoing), self.refused
             )
-        if outgoing is not None:
+        if outgoing is None:
+            return
+        if deliver:
             await self._services.outbox.deliver(outgoing)
+        else:
+            self._services.outbox.put(outgoing)
 
     async def amended(self, entry: Entry) -> None:
         """A plugin changed an entry that is on its way in."""
@@ -161,7 +179,7 @@ class Conversation:
             elif isinstance(effect, inbox.Halt):
                 self._halt()
             elif isinstance(effect, inbox.Receipt):
-                if receipt:
+                if receipt and self._settings.receipts:
                     self._services.show(address, Received(effect.entry.id, effect.kind, effect.position))
             elif isinstance(effect, inbox.Drop):
                 ids = [entry.id for entry in effect.entries]
@@ -178,6 +196,9 @@ class Conversation:
                 self.state.people = frozenset(
                     entry.author.id for entry in turn.entries if entry.when is not When.EVENT
                 )
+                # what rides with the next turn should this one not complete (A5, E2)
+                riding = (When.AT_REPLY, When.EVENT)
+                self.state.carried = tuple(entry for entry in turn.entries if entry.when in riding)
                 self._start(turn, effect.turn, turn.entries)
         if effects:
             self._count()
@@ -211,9 +232,11 @@ class Conversation:
             self._timer = None
         self._gathering_since = None
         people = {entry.author.id for entry in entries if entry.when is not When.EVENT}
+        # events alone: the turn may do what those may who started the jobs
+        people = people or {entry.author.id for entry in entries}
         role = least(self._roles.get(person, Role.USER) for person in people)
         self._conduct = Conduct(self._services, self, number, entries, role)
-        self._services.tasks.spawn(self._conduct.run(start), f"turn {number} of {self.key}")
+        self._running = self._services.tasks.spawn(self._conduct.run(start), f"turn {number} of {self.key}")
 
     def _halt(self) -> None:
         conduct = self._conduct
@@ -267,7 +290,7 @@ class Conversation:
 
     def past(self) -> tuple[Item, ...]:
         """The items of the turns before this one."""
-        return tuple(item for _, record in self._context for item in record.items)
+        return history.folded(tuple(item for _, record in self._context for item in record.items))
 
     def context_after(self, number: int, items: tuple[Item, ...]) -> int | None:
         """Where the context starts once this turn is part of it; None: unchanged."""

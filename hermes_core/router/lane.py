@@ -3,8 +3,8 @@
 Theory of operation. `put` appends; a task takes one entry after the other: a command is run, a message
 is offered to plugins and then to the table. The task lives while there is something to take, so an idle
 conversation costs none. Where an entry waits for something (a slow command), the rest is taken over by
-another task at the next turn of the event loop: nothing waits behind a command (T5), and what does not
-wait is taken in exactly the order in which it came.
+another task at the next turn of the event loop: nothing waits behind a command (T5), and everything takes
+effect in exactly the order in which it came (`order`).
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Final
 
 from hermes_core.commands import Context, parse
-from hermes_core.errors import CommandError
-from hermes_core.hookspecs import Answer
-from hermes_core.messages import Address, Entry, EntryState, Role
+from hermes_core.errors import CommandError, JobError
+from hermes_core.inbox import Signal
+from hermes_core.messages import Address, Entry, EntryState, Role, When
 from hermes_core.plugins import within
 from hermes_core.router.conversation import Conversation
+from hermes_core.router.order import Order
 from hermes_core.router.services import Services
 from hermes_core.router.view import View
 from hermes_core.store import OpenWork
@@ -30,17 +31,30 @@ __all__ = ["Lane"]
 log = logging.getLogger("hermes.router")
 
 COMMAND_LIMIT: Final = 60.0  # seconds that a command may take
+UNTIL_ALL: Final = 600.0  # seconds that are never reached: EXPIRED comes when all has arrived
+NOT_SAID: Final = (When.AT_REPLY, When.EVENT)  # no messages: what a restart reads back besides
 
 
 class Lane:
     """One conversation with what is on its way into it."""
 
-    __slots__ = ("_pending", "_running", "_services", "_taking", "_waiters", "conversation")
+    __slots__ = (
+        "_held",
+        "_order",
+        "_pending",
+        "_running",
+        "_services",
+        "_taking",
+        "_waiters",
+        "conversation",
+    )
 
     def __init__(self, services: Services, address: Address) -> None:
         self.conversation = Conversation(services, address, self.changed)
         self._services = services
         self._pending: deque[tuple[Entry, Role]] = deque()
+        self._held: list[tuple[Entry, Role]] = []  # what waits behind something that is not in yet
+        self._order = Order(self._free)
         self._running = False
         self._taking = 0
         self._waiters: list[asyncio.Future[None]] = []
@@ -50,7 +64,7 @@ class Lane:
     @property
     def idle(self) -> bool:
         """Nothing is on its way in, and the conversation is idle."""
-        return not self._pending and not self._taking and self.conversation.idle
+        return not self._pending and not self._held and not self._taking and self.conversation.idle
 
     @property
     def forgettable(self) -> bool:
@@ -75,7 +89,10 @@ class Lane:
     # -- what comes in
 
     def put(self, entry: Entry, role: Role) -> None:
-        """A committed entry; it is taken in as soon as the event loop turns."""
+        """A committed entry; it is taken in as soon as the event loop turns. While the program stops it stays
+        in the store, for the next start."""
+        if self._services.closing:
+            return
         self._pending.append((entry, role))
         if not self._running:
             self._running = True
@@ -85,18 +102,31 @@ class Lane:
         """Take up what a former run left (D6).
 
         With an open turn everything else arrives after it: an interrupt that was accepted interrupts.
-        Without one, what waits up to the first command is the next batch.
+        Without one, all that had arrived takes its place first, and then the next turn starts; what comes
+        meanwhile is held.
         """
         access, platform = self._services.access, self.conversation.address.platform
         known = (*work.entries, *(work.turn.entries if work.turn is not None else ()))
         roles = {entry.author.id: access.role(platform, entry.author) for entry in known}
-        entries = list(work.entries)
-        batch = 0
-        if work.turn is None and not self._services.plugins.asks("hermes_message"):
-            batch = next((i for i, one in enumerate(entries) if one.command), len(entries))
-        self.conversation.restored(tuple(entries[:batch]), work.turn, roles)
-        for entry in entries[batch:]:
-            self.put(entry, roles[entry.author.id])
+        if work.turn is not None:
+            self.conversation.restored(work.turn, roles)
+            for entry in work.entries:
+                self.put(entry, roles[entry.author.id])
+        elif work.entries:
+            self._taking += 1
+            self._services.tasks.spawn(self._begin(work.entries, roles), "restore")
+
+    async def _begin(self, entries: Iterable[Entry], roles: dict[str, Role]) -> None:
+        """Let what waited arrive again, in its order, and then the next turn begin."""
+        try:
+            with self._order.writing:
+                self.conversation.restored(None, roles)
+                for entry in entries:
+                    await self._take(entry, roles[entry.author.id], again=True)
+                self.conversation.signal(Signal.EXPIRED)
+        finally:
+            self._taking -= 1
+        self.changed()
 
     async def _drain(self) -> None:
         relay: asyncio.Handle | None = None
@@ -106,7 +136,9 @@ class Lane:
                 entry, role = pending.popleft()
                 if pending and relay is None:
                     relay = asyncio.get_running_loop().call_soon(self._relay)
-                if entry.command or asks("hermes_message"):
+                if self._taking and self._order.holds(entry.command):
+                    self._held.append((entry, role))
+                elif entry.command or asks("hermes_message"):
                     self._taking += 1
                     try:
                         await self._take(entry, role)
@@ -129,21 +161,28 @@ class Lane:
             self._running = True
             self._services.tasks.spawn_short(self._drain())
 
-    async def _take(self, entry: Entry, role: Role) -> None:
-        if entry.command:
-            await self._command(entry, role)
-            return
-        view = View(self._services, self.conversation, entry, role)
-        answer = await self._services.plugins.first("hermes_message", entry=entry, conversation=view)
-        if isinstance(answer, Answer):
-            await self.conversation.settle(entry, EntryState.HANDLED, answer.text)
-            return
-        if isinstance(answer, Entry) and answer.id == entry.id:
-            entry = answer
-            await self.conversation.amended(entry)
-        self.conversation.arrive(entry, role)
+    def _free(self) -> None:
+        """What was held may come in now, before all that came after it."""
+        if self._held:
+            self._pending.extendleft(reversed(self._held))
+            self._held.clear()
+            asyncio.get_running_loop().call_soon(self._relay)
 
-    async def _command(self, entry: Entry, role: Role) -> None:
+    async def _take(self, entry: Entry, role: Role, *, again: bool = False) -> None:
+        """`again`: it had arrived before a restart, so no turn starts for it alone and nobody gets a receipt."""
+        if entry.command:
+            await self._command(entry, role, deliver=not again)
+            return
+        wait = UNTIL_ALL if again else 0.0
+        if entry.when in NOT_SAID:
+            self.conversation.arrive(entry, role, receipt=not again, wait=wait)
+            return
+        with self._order.asking:
+            offered = await View(self._services, self.conversation, entry, role, self._order).offer(entry)
+            if offered is not None:
+                self.conversation.arrive(offered, role, receipt=not again, wait=wait)
+
+    async def _command(self, entry: Entry, role: Role, *, deliver: bool = True) -> None:
         name, arguments = parse(entry.text) or ("", "")
         conversation, plugins = self.conversation, self._services.plugins
         commands = plugins.commands
@@ -155,17 +194,18 @@ class Lane:
             hint = f"Did you mean /{near}?" if near else "Type /help to see them all."
             state, text = EntryState.REFUSED, f"There is no command /{name}. {hint}"
         else:
-            view = View(self._services, conversation, entry, role)
-            context = Context(conversation.address, entry.author, role, entry, view, commands)
+            view = View(self._services, conversation, entry, role, self._order)
+            jobs = self._services.jobs(conversation.address, entry.author, role)
+            context = Context(conversation.address, entry.author, role, entry, view, commands, jobs)
             try:
                 result = commands.call(found, context, arguments)
                 if asyncio.iscoroutine(result):
                     text = await within(result, COMMAND_LIMIT)
                 else:
                     text = await result if isinstance(result, Awaitable) else result
-            except CommandError as error:
+            except (CommandError, JobError) as error:
                 state, text = EntryState.REFUSED, str(error)
             except Exception as error:  # noqa: BLE001 - the edge to foreign code: a plugin's fault stays its own
                 id_ = plugins.report(commands.owner(name) or "?", f"/{name}", error)
                 text = f"/{name} failed (error {id_}). The operator finds the cause under this number in the log."
-        await conversation.settle(entry, state, text or "")
+        await conversation.settle(entry, state, text or "", deliver=deliver)

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast
 from hermes_core.adapter import Adapter, Shown
 from hermes_core.config import Config
 from hermes_core.errors import StoreError, StoreUnwritable
+from hermes_core.job import NoJobs, TurnJobs
 from hermes_core.messages import Address, Author, Outgoing, Role
 from hermes_core.models import Model
 from hermes_core.outbox import Outbox
@@ -115,6 +116,8 @@ class Services:
     pause: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
     closing: bool = False  # the program stops: turns are left open for the next start
     notices: int = 0
+    # the jobs of a conversation on behalf of a person; the runtime puts the engine behind it
+    jobs: Callable[[Address, Author, Role], TurnJobs] = field(default=lambda address, author, role: NoJobs())
 
     @property
     def model_name(self) -> str:

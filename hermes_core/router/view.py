@@ -7,10 +7,13 @@ from collections.abc import Iterable
 from hermes_core import inbox
 from hermes_core.commands import Entered, Snapshot
 from hermes_core.errors import NotAllowed
+from hermes_core.hookspecs import Answer
 from hermes_core.inbox import Drop, Halt, Receipt, Signal, Start
-from hermes_core.messages import Entry, Role, When
+from hermes_core.messages import Entry, EntryState, Role, When
 from hermes_core.router.conversation import Conversation
+from hermes_core.router.order import Order
 from hermes_core.router.services import Services
+from hermes_core.store import Admission
 
 __all__ = ["View"]
 
@@ -18,11 +21,16 @@ __all__ = ["View"]
 class View:
     """`hermes_core.commands.ConversationView` for one command entry."""
 
-    def __init__(self, services: Services, conversation: Conversation, entry: Entry, role: Role) -> None:
+    __slots__ = ("_conversation", "_entered", "_entry", "_order", "_role", "_services")
+
+    def __init__(
+        self, services: Services, conversation: Conversation, entry: Entry, role: Role, order: Order
+    ) -> None:
         self._services = services
         self._conversation = conversation
         self._entry = entry
         self._role = role
+        self._order = order
         self._entered = 0
 
     def snapshot(self) -> Snapshot:
@@ -40,6 +48,7 @@ class View:
             one.mode,
             self._services.model_name,
             len(one.records()),
+            sum(entry.when is When.AT_REPLY for entry in one.state.carried),
         )
 
     async def cancel(self, ids: Iterable[str]) -> list[Entry]:
@@ -52,10 +61,14 @@ class View:
 
     async def enter(self, text: str, when: When, quote: str | None = None) -> Entered:
         """Put `text` in as an entry of the person who typed the command; gives what became of it."""
-        entry = await self._admit(text, when, quote=quote)
-        if entry is None:
+        admission = await self._admit(text, when, quote=quote)
+        if not admission.fresh:
             return Entered("known")
-        effects = self._conversation.arrive(entry, self._role, receipt=False)
+        with self._order.asking:
+            entry = await self.offer(admission.entry)
+            if entry is None:
+                return Entered("answered")
+            effects = self._conversation.arrive(entry, self._role, receipt=False)
         for effect in effects:
             if isinstance(effect, Receipt):
                 return Entered(effect.kind, effect.position)
@@ -63,17 +76,29 @@ class View:
                 return Entered("interrupting")
         return Entered("started" if any(isinstance(one, Start) for one in effects) else "queued")
 
+    async def offer(self, entry: Entry) -> Entry | None:
+        """Let plugins see a message before the table does, whichever way it came (P3); None: one answered it."""
+        plugins = self._services.plugins
+        if not plugins.asks("hermes_message"):
+            return entry
+        given = await plugins.first("hermes_message", entry=entry, conversation=self)
+        if isinstance(given, Answer):
+            await self._conversation.settle(entry, EntryState.HANDLED, given.text)
+            return None
+        if isinstance(given, Entry) and given.id == entry.id:
+            await self._conversation.amended(given)
+            return given
+        return entry
+
     async def note(self, text: str, replies: int) -> Entry:
         """Keep `text` for the first turn that starts after `replies` more replies (A1)."""
         at = self._conversation.state.replies + replies
-        entry = await self._admit(text, When.AT_REPLY, at=at)
-        assert entry is not None, "the entry of a command is handled once"
-        self._conversation.arrive(entry, self._role)
-        return entry
+        admission = await self._admit(text, When.AT_REPLY, at=at)
+        return admission.entry
 
     async def _admit(
         self, text: str, when: When, *, at: int | None = None, quote: str | None = None
-    ) -> Entry | None:
+    ) -> Admission:
         # The id is made from the command's own: when a crash makes the command run again, this is
         # found again and not put in twice (D6).
         self._entered += 1
@@ -91,8 +116,11 @@ class View:
             arrived=source.arrived,
         )
         store = self._services.store
-        admission = await self._services.durably(lambda: store.admit(entry), self._conversation.refused)
-        return admission.entry if admission.fresh else None
+        with self._order.writing:
+            admission = await self._services.durably(lambda: store.admit(entry), self._conversation.refused)
+            if admission.fresh and when is When.AT_REPLY:  # no plugin is asked, so it is there at once
+                self._conversation.arrive(admission.entry, self._role)
+            return admission
 
     async def stop(self) -> tuple[bool, list[Entry]]:
         """I10: whether a turn ran, and what was cancelled."""
@@ -104,14 +132,18 @@ class View:
 
     async def reset(self) -> tuple[bool, list[Entry]]:
         """T7: whether a turn was stopped, and what was cancelled."""
-        riding = [one for one in self._conversation.state.carried if one.when is When.AT_REPLY]
+        state = self._conversation.state
+        lost = state.phase is not inbox.Phase.COMMITTING  # what a turn carries that may still be stopped
+        riding = [one for one in state.carried if lost and one.when is When.AT_REPLY]
         ran, dropped = self._end(Signal.RESET)
-        return ran, [*dropped, *(riding if ran else ())]
+        # Only then is it true, and written: a crash before makes the command run again (D6).
+        await self._conversation.renewed()
+        return ran, [*dropped, *riding]
 
     def _end(self, signal: Signal) -> tuple[bool, list[Entry]]:
         people = self._conversation.state.people
         if self._role < Role.ADMIN and people and self._entry.author.id not in people:
-            raise NotAllowed("Someone else's work runs here.", "Only that person or an admin can stop it.")
+            raise NotAllowed("Somebody else's work runs here.", "Only that person or an admin can stop it.")
         effects = self._conversation.signal(signal)
         dropped = [entry for one in effects if isinstance(one, Drop) for entry in one.entries]
         return any(isinstance(one, Halt | Start) for one in effects), dropped
@@ -124,7 +156,8 @@ class View:
     async def quote(self, latest: int) -> tuple[int, str] | None:
         """Number and text of the `latest`-th latest reply."""
         number = self._conversation.state.replies - latest + 1
-        found = await self._services.store.replies(self._conversation.address, [number])
+        with self._order.asking:  # what is written behind a /reply does not overtake it
+            found = await self._services.store.replies(self._conversation.address, [number])
         return (number, found[number]) if number in found else None
 
     async def quoted(self, platform_id: str) -> str | None:

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from hermes_core.job import Job, JobAdded, JobEnd, JobEnded
+from hermes_core.job import Delivery, Job, JobAdded, JobEnd, JobEnded
 from hermes_core.messages import Address, Entry, EntryState, Item, Outgoing, Step, TurnEnd, TurnRecord, When
 
 __all__ = ["Admission", "ConversationRecord", "Ending", "OpenTurn", "OpenWork", "Store"]
@@ -215,7 +215,7 @@ class Store(Protocol):
         """Put a job into its final state and admit its event, in one transaction (J7).
 
         A job that has ended already stays as it is, and `entry` is not admitted. `StoreError` where there
-        is no such job.
+        is no such job. Where the job has a callback, its delivery is due from the same transaction on.
         """
 
     def job(self, id: str) -> Awaitable[Job | None]:
@@ -228,6 +228,15 @@ class Store(Protocol):
 
     def open_jobs(self) -> Awaitable[list[Job]]:
         """Every job that has not ended, oldest first, for the start of a run (J12)."""
+
+    def note_delivery(self, delivery: Delivery) -> Awaitable[None]:
+        """Keep how the callback of a job stands; one that waits no more stays as it is."""
+
+    def open_deliveries(self) -> Awaitable[list[Delivery]]:
+        """Every callback that waits to be delivered, the one that is due first at the head."""
+
+    def delivery(self, job: str) -> Awaitable[Delivery | None]:
+        """The callback of this job; None where it has none, or has not ended."""
 
     async def close(self) -> None:
         """Commit what is queued, then let the data folder go. Nothing may be called afterwards."""

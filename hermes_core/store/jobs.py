@@ -12,25 +12,37 @@ from typing import Any, Final
 import msgspec
 
 from hermes_core.errors import StoreError
-from hermes_core.job import Job, JobAdded, JobEnd, JobEnded, JobState
+from hermes_core.job import Delivery, DeliveryState, Job, JobAdded, JobEnd, JobEnded, JobState
 from hermes_core.messages import Address, Entry, encode
 from hermes_core.store.writes import Writes, atomic
 
-__all__ = ["add", "end", "latest", "note", "one", "run", "stop", "unfinished"]
+__all__ = [
+    "add",
+    "delivered",
+    "deliveries",
+    "delivery",
+    "end",
+    "latest",
+    "note",
+    "one",
+    "run",
+    "stop",
+    "unfinished",
+]
 
 _BODY: Final = msgspec.json.Decoder(Job)
 _COLUMNS: Final = (
-    "SELECT body, state, epoch, started, ended, progress, fraction, summary, result, cut, stop, runs FROM jobs "
+    "SELECT body, state, started, ended, progress, fraction, summary, result, cut, stop, runs"
+    " FROM jobs "
 )
 _OPEN: Final = "state IN ('queued', 'running')"
 
 
 def _job(row: tuple[Any, ...]) -> Job:
-    body, state, epoch, started, ended, progress, fraction, summary, result, cut, stop_, runs = row
+    body, state, started, ended, progress, fraction, summary, result, cut, stop_, runs = row
     return msgspec.structs.replace(
         _BODY.decode(body),
         state=JobState(state),
-        epoch=epoch,
         started=started,
         ended=ended,
         progress=progress,
@@ -85,11 +97,10 @@ def add(writes: Writes, job: Job) -> JobAdded:
     unknown = tuple(id_ for id_ in job.depends_on if id_ not in depends)
     if unknown:
         return JobAdded(job, fresh=True, unknown=unknown)
-    epoch = connection.execute("SELECT epoch FROM conversations WHERE address = ?", (address,)).fetchone()
-    job = msgspec.structs.replace(job, epoch=0 if epoch is None else epoch[0], state=JobState.QUEUED)
+    job = msgspec.structs.replace(job, state=JobState.QUEUED)
     writes.cursor.execute(
-        "INSERT INTO jobs (id, address, key, epoch, body) VALUES (?, ?, ?, ?, ?)",
-        (job.id, address, job.key, job.epoch, encode(job)),
+        "INSERT INTO jobs (id, address, key, body) VALUES (?, ?, ?, ?)",
+        (job.id, address, job.key, encode(job)),
     )
     return JobAdded(job, fresh=True, depends=depends)
 
@@ -97,7 +108,9 @@ def add(writes: Writes, job: Job) -> JobAdded:
 def run(writes: Writes, id: str, at: float, runs: int) -> bool:
     """From queued to running; or running again, in a later run of the program."""
     writes.cursor.execute(
-        f"UPDATE jobs SET state = 'running', started = ?, runs = ? WHERE id = ? AND {_OPEN}", (at, runs, id)
+        "UPDATE jobs SET state = 'running', started = ?, runs = ? WHERE id = ?"
+        " AND state IN ('queued', 'running')",
+        (at, runs, id),
     )
     return bool(writes.cursor.rowcount)
 
@@ -112,7 +125,7 @@ def note(writes: Writes, id: str, progress: str, fraction: float | None) -> None
 
 def stop(writes: Writes, id: str) -> bool:
     """Its end was asked for."""
-    writes.cursor.execute(f"UPDATE jobs SET stop = 1 WHERE id = ? AND {_OPEN}", (id,))
+    writes.cursor.execute("UPDATE jobs SET stop = 1 WHERE id = ? AND state IN ('queued', 'running')", (id,))
     return bool(writes.cursor.rowcount)
 
 
@@ -122,13 +135,45 @@ def end(writes: Writes, id: str, how: JobEnd, entry: Entry | None) -> JobEnded:
     if not how.state.final:
         raise StoreError(f"A job cannot end as {how.state.value}.")
     writes.cursor.execute(
-        f"UPDATE jobs SET state = ?, ended = ?, summary = ?, result = ?, cut = ? WHERE id = ? AND {_OPEN}",
+        "UPDATE jobs SET state = ?, ended = ?, summary = ?, result = ?, cut = ?"
+        " WHERE id = ? AND state IN ('queued', 'running')",
         (how.state.value, how.at, how.summary, how.result, how.cut, id),
     )
     fresh = bool(writes.cursor.rowcount)
     job = one(writes.connection, id)
     if job is None:
         raise StoreError(f"There is no job {id}.")
+    if fresh and job.callback:
+        writes.cursor.execute("INSERT INTO deliveries (job, due) VALUES (?, ?)", (id, how.at))
     if not fresh or entry is None:
         return JobEnded(job, fresh)
     return JobEnded(job, fresh, writes.admit_within(entry).entry)
+
+
+# ---- callbacks
+
+_DELIVERY: Final = "SELECT job, due, attempts, state, said FROM deliveries "
+
+
+def _delivery(row: tuple[Any, ...]) -> Delivery:
+    job, due, attempts, state, said = row
+    return Delivery(job, due, attempts, DeliveryState(state), said)
+
+
+def delivery(connection: sqlite3.Connection, job: str) -> Delivery | None:
+    """The callback of one job."""
+    row = connection.execute(_DELIVERY + "WHERE job = ?", (job,)).fetchone()
+    return None if row is None else _delivery(row)
+
+
+def deliveries(connection: sqlite3.Connection) -> list[Delivery]:
+    """Every callback that waits; reads a partial index."""
+    return [_delivery(row) for row in connection.execute(_DELIVERY + "WHERE state = 'waiting' ORDER BY due")]
+
+
+def delivered(writes: Writes, how: Delivery) -> None:
+    """How it stands after an attempt."""
+    writes.cursor.execute(
+        "UPDATE deliveries SET due = ?, attempts = ?, state = ?, said = ? WHERE job = ? AND state = 'waiting'",
+        (how.due, how.attempts, how.state.value, how.said, how.job),
+    )

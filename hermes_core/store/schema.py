@@ -113,7 +113,48 @@ _NOTES: Final[Migration] = (
     "CREATE INDEX entries_notes ON entries (conversation, seq) WHERE state = 'waiting' AND turn IS NULL AND note = 1",
 )
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_FIRST, _HALTED, _PLATFORM_IDS, _NOTES)
+# A job stands by itself: its address may be one that no conversation has (HTTP). `body` holds what never changes.
+_JOBS: Final[Migration] = (
+    """
+    CREATE TABLE jobs (
+        number INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        address TEXT NOT NULL,
+        key TEXT NOT NULL,
+        state TEXT NOT NULL DEFAULT 'queued'
+            CHECK (state IN ('queued', 'running', 'done', 'failed', 'cancelled', 'timed_out', 'lost')),
+        body TEXT NOT NULL,
+        started REAL,
+        ended REAL,
+        progress TEXT NOT NULL DEFAULT '',
+        fraction REAL,
+        summary TEXT NOT NULL DEFAULT '',
+        result TEXT NOT NULL DEFAULT '',
+        cut INTEGER NOT NULL DEFAULT 0,
+        stop INTEGER NOT NULL DEFAULT 0,
+        runs INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (address, key)
+    )
+    """,
+    "CREATE INDEX jobs_of ON jobs (address, number)",
+    "CREATE INDEX jobs_open ON jobs (number) WHERE state IN ('queued', 'running')",
+)
+
+# The callbacks of ended jobs: a row comes in with the end of its job, so that a crash loses none.
+_DELIVERIES: Final[Migration] = (
+    """
+    CREATE TABLE deliveries (
+        job TEXT PRIMARY KEY REFERENCES jobs (id),
+        due REAL NOT NULL,
+        attempts INTEGER NOT NULL DEFAULT 0,
+        state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'delivered', 'given_up')),
+        said TEXT NOT NULL DEFAULT ''
+    )
+    """,
+    "CREATE INDEX deliveries_due ON deliveries (due) WHERE state = 'waiting'",
+)
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_FIRST, _HALTED, _PLATFORM_IDS, _NOTES, _JOBS, _DELIVERIES)
 """Number n is at index n - 1."""
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes_core.errors import StoreError
-from hermes_core.job import Job, JobAdded, JobEnd, JobEnded
+from hermes_core.job import Delivery, Job, JobAdded, JobEnd, JobEnded
 from hermes_core.messages import Address, Entry, EntryState, Item, Outgoing, Step, TurnRecord, When
 from hermes_core.store import Admission, ConversationRecord, Ending, OpenWork, jobs, rows
 from hermes_core.store.threads import Writer
@@ -169,6 +169,15 @@ class SQLiteStore:
 
     def open_jobs(self) -> asyncio.Future[list[Job]]:
         return self._read(jobs.unfinished)
+
+    def note_delivery(self, delivery: Delivery) -> asyncio.Future[None]:
+        return self._write(jobs.delivered, delivery)
+
+    def open_deliveries(self) -> asyncio.Future[list[Delivery]]:
+        return self._read(jobs.deliveries)
+
+    def delivery(self, job: str) -> asyncio.Future[Delivery | None]:
+        return self._read(jobs.delivery, job)
 
     async def close(self) -> None:
         """Commit what is queued, then let the folder go; a second call waits for the first.

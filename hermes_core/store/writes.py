@@ -106,7 +106,11 @@ class Writes:
             return False
         seq, body = row
         amended = msgspec.structs.replace(
-            decode_entry(seq, body), text=entry.text, attachments=entry.attachments, when=entry.when, quote=entry.quote
+            decode_entry(seq, body),
+            text=entry.text,
+            attachments=entry.attachments,
+            when=entry.when,
+            quote=entry.quote,
         )
         self.cursor.execute("UPDATE entries SET body = ? WHERE seq = ?", (encode(amended), seq))
         return True

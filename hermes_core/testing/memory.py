@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from msgspec.structs import force_setattr, replace
 
 from hermes_core.errors import StoreError
-from hermes_core.job import Job, JobAdded, JobEnd, JobEnded
+from hermes_core.job import Delivery, Job, JobAdded, JobEnd, JobEnded
 from hermes_core.messages import (
     Address,
     Entry,
@@ -100,7 +100,7 @@ class MemoryStore:
         self._seq = 0
         self._outbox: dict[str, Address] = {}  # every key there ever was
         self._uncertain: set[str] = set()
-        self._jobs = MemoryJobs(lambda entry: self._admit(entry).entry, lambda one: self._peek(one).record.epoch)
+        self._jobs = MemoryJobs(lambda entry: self._admit(entry).entry)
 
     # -- entries
 
@@ -118,7 +118,7 @@ class MemoryStore:
         force_setattr(entry, "seq", self._seq)  # in place of a copy: nobody has seen it with another one
         here.entries[entry.id] = entry
         here.waiting.add(entry.id)
-        return Done(Admission(entry, True))
+        return Admission(entry, True)
 
     def amend(self, entry: Entry) -> Done[bool]:
         here = self._conversations.get(entry.address)
@@ -295,7 +295,8 @@ class MemoryStore:
         return Done(self._jobs.run(id, at, runs))
 
     def note_job(self, id: str, progress: str, fraction: float | None) -> Done[None]:
-        return Done(self._jobs.note(id, progress, fraction))
+        self._jobs.note(id, progress, fraction)
+        return Done(None)
 
     def stop_job(self, id: str) -> Done[bool]:
         return Done(self._jobs.stop(id))
@@ -316,6 +317,16 @@ class MemoryStore:
 
     def open_jobs(self) -> Done[list[Job]]:
         return Done(self._jobs.unfinished())
+
+    def note_delivery(self, delivery: Delivery) -> Done[None]:
+        self._jobs.delivered(delivery)
+        return _DONE
+
+    def open_deliveries(self) -> Done[list[Delivery]]:
+        return Done(self._jobs.deliveries())
+
+    def delivery(self, job: str) -> Done[Delivery | None]:
+        return Done(self._jobs.delivery(job))
 
     async def close(self) -> None:
         """Nothing is held that had to be let go."""

@@ -6,20 +6,20 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from hermes_core.job import Job, JobAdded, JobEnd, JobEnded, JobState
+from hermes_core.job import Delivery, DeliveryState, Job, JobAdded, JobEnd, JobEnded, JobState
 from hermes_core.messages import Address, Entry
 
 __all__ = ["MemoryJobs"]
 
 
 class MemoryJobs:
-    """What the store keeps of jobs. `admit` keeps an entry, `epoch` tells that of a conversation."""
+    """What the store keeps of jobs. `admit` keeps an entry."""
 
-    def __init__(self, admit: Callable[[Entry], Entry], epoch: Callable[[Address], int]) -> None:
+    def __init__(self, admit: Callable[[Entry], Entry]) -> None:
         self._admit = admit
-        self._epoch = epoch
         self._jobs: dict[str, Job] = {}
         self._keys: dict[tuple[Address, str], str] = {}
+        self._deliveries: dict[str, Delivery] = {}
 
     def add(self, job: Job) -> JobAdded:
         """See `Store.add_job`."""
@@ -29,7 +29,7 @@ class MemoryJobs:
         unknown = tuple(id_ for id_ in job.depends_on if id_ not in self._jobs)
         if unknown:
             return JobAdded(job, fresh=True, unknown=unknown)
-        job = replace(job, epoch=self._epoch(job.address), state=JobState.QUEUED)
+        job = replace(job, state=JobState.QUEUED)
         self._jobs[job.id] = job
         self._keys[job.address, job.key] = job.id
         return JobAdded(job, fresh=True, depends={id_: self._jobs[id_].state for id_ in job.depends_on})
@@ -55,6 +55,8 @@ class MemoryJobs:
         fresh = self._change(
             id_, state=how.state, ended=how.at, summary=how.summary, result=how.result, cut=how.cut
         )
+        if fresh and self._jobs[id_].callback:
+            self._deliveries[id_] = Delivery(id_, how.at)
         kept = self._admit(entry) if fresh and entry is not None else None
         return JobEnded(self._jobs[id_], fresh, kept)
 
@@ -74,6 +76,21 @@ class MemoryJobs:
     def unfinished(self) -> list[Job]:
         """See `Store.open_jobs`."""
         return [job for job in self._jobs.values() if not job.state.final]
+
+    def delivered(self, how: Delivery) -> None:
+        """See `Store.note_delivery`."""
+        known = self._deliveries.get(how.job)
+        if known is not None and known.state is DeliveryState.WAITING:
+            self._deliveries[how.job] = how
+
+    def deliveries(self) -> list[Delivery]:
+        """See `Store.open_deliveries`."""
+        waiting = [one for one in self._deliveries.values() if one.state is DeliveryState.WAITING]
+        return sorted(waiting, key=lambda one: one.due)
+
+    def delivery(self, job: str) -> Delivery | None:
+        """See `Store.delivery`."""
+        return self._deliveries.get(job)
 
     def _change(self, id_: str, **fields: object) -> bool:
         job = self._jobs.get(id_)

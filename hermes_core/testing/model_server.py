@@ -310,7 +310,7 @@ async def _play(answer: Answer, gone: asyncio.Event, writer: asyncio.StreamWrite
     """Write `answer`; False where it was cut, or the client left."""
     if answer.before is not None and not await _held(answer.before, gone):
         return False
-    reason = HTTPStatus(answer.status).phrase
+    reason = HTTPStatus(answer.status).phrase if answer.status in set(HTTPStatus) else "Own"  # 529
     lines = [
         f"HTTP/1.1 {answer.status} {reason}",
         *(f"{name}: {value}" for name, value in answer.headers.items()),

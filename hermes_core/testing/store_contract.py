@@ -39,6 +39,7 @@ from hermes_core.messages import (
     When,
 )
 from hermes_core.store import ConversationRecord, Ending, OpenTurn, OpenWork, Store
+from hermes_core.testing.job_contract import JobContract
 
 __all__ = ["HERE", "THERE", "DurableStoreContract", "StoreContract", "entry", "outgoing", "run_turn"]
 
@@ -77,7 +78,7 @@ async def numbers(store: Store, address: Address = HERE) -> list[int]:
     return [turn.number for turn in await store.history(address)]
 
 
-class StoreContract:
+class StoreContract(JobContract):
     """Give it a `store` fixture. `Store` and CONTRACT rules in brackets say what is tested."""
 
     # -- entries

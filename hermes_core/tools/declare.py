@@ -14,6 +14,7 @@ import msgspec
 
 from hermes_core.config import duration
 from hermes_core.errors import HermesError, ToolError
+from hermes_core.job import ConversationJobs, NoJobs
 from hermes_core.messages import Address, Author, Role
 from hermes_core.processes import Program
 from hermes_core.tools.schema import arguments_type, read_docstring, schema_of
@@ -21,7 +22,17 @@ from hermes_core.tools.schema import arguments_type, read_docstring, schema_of
 if TYPE_CHECKING:
     from hermes_core.tools.scope import Scope
 
-__all__ = ["Kind", "Tool", "ToolContext", "tool"]
+__all__ = [
+    "Kind",
+    "Tool",
+    "ToolContext",
+    "check_name",
+    "hints_of",
+    "parameters_of",
+    "seconds_of",
+    "texts_of",
+    "tool",
+]
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _DEADLINE: Final = "2m"
@@ -40,12 +51,14 @@ class ToolContext:
     """For whom and where a call runs. A tool gets it in a parameter annotated so; the model does not see it.
 
     `scope` runs further programs that end with the turn: `await context.scope.run(Program(...))`.
+    `jobs` are those of the conversation.
     """
 
     address: Address
     author: Author
     role: Role
     scope: Scope
+    jobs: ConversationJobs = dataclasses.field(default_factory=NoJobs)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,29 +151,11 @@ def tool(
 def _make(
     name: str, function: Callable[..., Any], deadline: str | float, idempotent: bool, role: Role
 ) -> Tool:
-    if not _NAME.fullmatch(name):
-        raise HermesError(
-            f"{name!r} cannot be the name of a tool.", "Letters, digits, _ and -, a letter first, at most 64."
-        )
-    try:
-        seconds = duration(deadline)
-    except (ValueError, HermesError) as error:
-        raise HermesError(
-            f"Tool {name!r}: the deadline {deadline!r} is no duration.", 'Write "90s" or "2m".'
-        ) from error
-    if seconds <= 0:
-        raise HermesError(f"Tool {name!r}: the deadline must be longer than nothing.")
-    description, texts = read_docstring(inspect.getdoc(function) or "")
-    if not description:
-        raise HermesError(
-            f"Tool {name!r} has no docstring.", "Say in it what the tool does: the model reads it."
-        )
-    hints = _hints(name, function)
-    context, parameters = _parameters(name, function, hints)
-    known = {key for key, _, _ in parameters} | {context}
-    for key in texts:
-        if key not in known:
-            raise HermesError(f"Tool {name!r}: its docstring describes {key!r}, which is no parameter of it.")
+    check_name(name)
+    seconds = seconds_of(name, deadline)
+    description, texts = texts_of(name, function)
+    hints = hints_of(name, function)
+    context, parameters = parameters_of(name, function, hints, ToolContext, texts)
     arguments = arguments_type(name, parameters, texts)
     return Tool(
         name=name,
@@ -176,7 +171,39 @@ def _make(
     )
 
 
-def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+def check_name(name: str) -> None:
+    """`HermesError` for what no provider takes as the name of a tool."""
+    if not _NAME.fullmatch(name):
+        raise HermesError(
+            f"{name!r} cannot be the name of a tool.", "Letters, digits, _ and -, a letter first, at most 64."
+        )
+
+
+def seconds_of(name: str, deadline: str | float) -> float:
+    """A deadline in seconds."""
+    try:
+        seconds = duration(deadline)
+    except (ValueError, HermesError) as error:
+        raise HermesError(
+            f"Tool {name!r}: the deadline {deadline!r} is no duration.", 'Write "90s" or "2m".'
+        ) from error
+    if seconds <= 0:
+        raise HermesError(f"Tool {name!r}: the deadline must be longer than nothing.")
+    return seconds
+
+
+def texts_of(name: str, function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """The description, and the text of each parameter that has one."""
+    description, texts = read_docstring(inspect.getdoc(function) or "")
+    if not description:
+        raise HermesError(
+            f"Tool {name!r} has no docstring.", "Say in it what the tool does: the model reads it."
+        )
+    return description, texts
+
+
+def hints_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    """Its annotations, evaluated."""
     try:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
@@ -186,8 +213,12 @@ def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
         ) from error
 
 
-def _parameters(
-    name: str, function: Callable[..., Any], hints: dict[str, Any]
+def parameters_of(
+    name: str,
+    function: Callable[..., Any],
+    hints: dict[str, Any],
+    context_type: type,
+    texts: dict[str, str],
 ) -> tuple[str | None, list[tuple[str, Any, Any]]]:
     """The name of the parameter for the context, and the others with annotation and default."""
     context: str | None = None
@@ -202,10 +233,14 @@ def _parameters(
             raise HermesError(
                 f"Tool {name!r}: the parameter {key!r} has no annotation.", f"Write {key}: str, say."
             )
-        if hints[key] is ToolContext:
+        if hints[key] is context_type:
             context = key
         else:
             found.append((key, hints[key], parameter.default))
+    known = {key for key, _, _ in found} | {context}
+    for key in texts:
+        if key not in known:
+            raise HermesError(f"Tool {name!r}: its docstring describes {key!r}, which is no parameter of it.")
     return context, found
 
 

@@ -29,7 +29,7 @@ from hermes_core.errors import HermesError, ToolError
 from hermes_core.processes import Exit, Process, Program, Stopped, launch
 from hermes_core.tools.declare import Kind, Tool, ToolContext
 
-__all__ = ["Ended", "Outcome", "Scope"]
+__all__ = ["Ended", "Outcome", "Scope", "plain", "render"]
 
 _log = logging.getLogger(__name__)
 _ROUNDS: Final = 3  # cancellations that a tool may swallow before it is abandoned
@@ -99,7 +99,7 @@ class Scope:
             outcome = Outcome(str(error), error=True)
         except Exception as error:  # noqa: BLE001 - the edge of a plugin call: its fault stays its own (P2)
             _log.warning("Tool %s failed.", tool.name, exc_info=error)
-            outcome = Outcome(f"{tool.name} failed: {_plain(error)}", error=True)
+            outcome = Outcome(f"{tool.name} failed: {plain(error)}", error=True)
         return Outcome(self._bounded(outcome.text), outcome.error)
 
     async def run(self, program: Program, label: str = "") -> Exit:
@@ -130,7 +130,7 @@ class Scope:
                 given = await self._in_task(tool, tool.function, arguments)
             case Kind.THREAD:
                 given = await self._in_thread(tool, arguments)
-        return Outcome(_render(tool.name, given))
+        return Outcome(render(tool.name, given))
 
     async def _in_task(self, tool: Tool, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         # The coroutine is made inside the task: one that is cancelled before its first step leaves none behind.
@@ -314,7 +314,8 @@ async def _at_once(function: Callable[..., Any], arguments: dict[str, Any]) -> A
         raise ToolError("The tool was cancelled.") from None
 
 
-def _render(name: str, value: Any) -> str:
+def render(name: str, value: Any) -> str:
+    """What a tool gave back, as text; `ToolError` where it cannot be shown."""
     if isinstance(value, str):
         return value
     try:
@@ -356,7 +357,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _plain(error: Exception) -> str:
+def plain(error: Exception) -> str:
     """What a model may read of an exception: one line, file names without their folders."""
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror

@@ -38,9 +38,10 @@ _PARENT_DEATH_SIGNAL = 1
 
 
 class Given(msgspec.Struct):
-    """What a gateway is given: the platform's port, where `mark` writes, and the tables of its config."""
+    """What a gateway is given: the platform's port and whether it can be asked, where `mark` writes, its config."""
 
     port: int
+    lookup: bool
     marks: str
     tables: dict[str, Any]
 
@@ -77,7 +78,7 @@ class CrashPlugin:
 async def _serve(given: Given) -> None:
     config = Config.of(given.tables)
     plugins = load(config)
-    plugins.add("wire", WirePlugin(given.port))
+    plugins.add("wire", WirePlugin(given.port, given.lookup))
     plugins.add("crash", CrashPlugin(given.marks))
     async with Runtime(config, adapters=["wire"], plugins=plugins) as runtime:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, runtime.stop)

@@ -57,11 +57,11 @@ class Life:
 class Gateways:
     """Starts gateways, one after the other. `log` has what they wrote to stderr."""
 
-    def __init__(self, folder: Path, port: int, tables: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, port: int, tables: Mapping[str, Any], *, lookup: bool = True) -> None:
         self.log = folder / "log"
         self.mark = os.urandom(8).hex()
         self._settings = folder / "settings.json"
-        given = {"port": port, "marks": str(folder / "marks"), "tables": tables}
+        given = {"port": port, "lookup": lookup, "marks": str(folder / "marks"), "tables": tables}
         self._settings.write_bytes(msgspec.json.encode(given))
         self._nursery: subprocess.Popen[bytes] | None = None
         self._alone: list[subprocess.Popen[bytes]] = []

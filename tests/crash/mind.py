@@ -43,6 +43,7 @@ class Mind:
         self._chance = chance
         self._noticed = noticed
         self._asked: Counter[str] = Counter()
+        self._told: dict[str, str] = {}
 
     def answer(self, body: dict[str, Any]) -> Answer:
         """The answer to one request."""
@@ -72,13 +73,17 @@ class Mind:
             self.objections.append(f"begins with {talk[0]['role']}, ends with {talk[-1]['role']}")
         open_: list[str] = []
         seen: set[str] = set()
+        calls: dict[str, str] = {}
         for one in talk:
             if one["role"] == "tool":
                 if not open_ or open_.pop(0) != one["tool_call_id"]:
                     self.objections.append(f"a result without its call: {one}")
+                elif self._told.setdefault(calls[one["tool_call_id"]], one["content"]) != one["content"]:
+                    self.objections.append(f"another result than before: {one}")
                 continue
             if open_:
                 self.objections.append(f"calls without a result: {open_}")
+            calls.update({call["id"]: call["function"]["arguments"] for call in one.get("tool_calls", ())})
             open_ = [call["id"] for call in one.get("tool_calls", ())]
             if seen & set(open_):
                 self.objections.append(f"call ids used twice: {open_}")

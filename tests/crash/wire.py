@@ -34,9 +34,9 @@ class WireAdapter:
     """Connects to the platform at `port` of loopback; the end of the connection is a fault of it."""
 
     platform = "wire"
-    features = Features(lookup=True)
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, lookup: bool) -> None:
+        self.features = Features(lookup=lookup)
         self._port = port
         self._writer: asyncio.StreamWriter | None = None
         self._connected = asyncio.Event()
@@ -114,11 +114,12 @@ class WireAdapter:
 class WirePlugin:
     """Offers the adapter."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, lookup: bool) -> None:
         self._port = port
+        self._lookup = lookup
 
     def _open(self, options: Mapping[str, Any]) -> Adapter:
-        return WireAdapter(self._port)
+        return WireAdapter(self._port, self._lookup)
 
     @hookimpl
     def hermes_adapters(self) -> Iterable[AdapterFactory]:

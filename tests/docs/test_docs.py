@@ -306,6 +306,7 @@ def test_the_promises_are_those_that_hold_today() -> None:
         "T": (1, 2, 3, 4, 5, 7),
         "I": range(1, 12),
         "S": range(1, 5),
+        "A": range(1, 10),
         "P": (1, 2, 3),
     }
     assert listed == [

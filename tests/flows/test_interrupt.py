@@ -562,6 +562,22 @@ def test_t7_new_during_a_turn_starts_an_empty_history_and_says_what_it_cancelled
     run(story())
 
 
+def test_t6_receipts_can_be_switched_off(tmp_path: Path) -> None:
+    async def story() -> None:
+        hold = Hold()
+        async with bed(tmp_path, [["x", hold]], config={"conversation": {"busy": "queue", "receipts": False}}) as b:
+            await b.platform.say("work")
+            await hold.reached.wait()
+            await b.platform.say("more")
+            await asyncio.sleep(0)
+            assert b.platform.receipts() == []
+            hold.release()
+            await b.platform.settled()
+            assert b.model.texts() == ["work", "more"]
+
+    run(story())
+
+
 # ---- restarts
 
 

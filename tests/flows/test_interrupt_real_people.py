@@ -1,9 +1,10 @@
-"""What people type over real HTTP and real processes: /stop, /interrupt TEXT, words while the turn stops, several people."""
+"""What people type, over real HTTP and processes: /stop, /interrupt, words while the turn stops; several people."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,10 @@ def silent() -> Answer:
     return Answer((chunk("half"), asyncio.Event()))
 
 
-async def streaming(server: ModelServer, bed: Bed, author: str = "ann", **more: bool) -> None:
+async def streaming(server: ModelServer, bed: Bed, author: str = "ann", *, group: bool = False) -> None:
     """`author` begins, and the answer is half there."""
     server.script(silent())
-    await bed.platform.say("work", author=author, **more)
+    await bed.platform.say("work", author=author, group=group)
     await until(bed.platform.drafts)
 
 
@@ -185,22 +186,27 @@ async def nothing(bed: Bed) -> None:
     """Nothing else is the case."""
 
 
-CONDITIONS = [nothing, queued_before, steered_before, followup_before, others_wait, edited_before]
+Condition = Callable[[Bed], Awaitable[None]]
+CONDITIONS: list[Condition] = [
+    nothing,
+    queued_before,
+    steered_before,
+    followup_before,
+    others_wait,
+    edited_before,
+]
 
 
-@pytest.mark.parametrize("quiet", [0.0, 3.0])
 @pytest.mark.parametrize("at", ["a word of the answer", "a command"])
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda one: one.__name__.replace("_", " "))
 async def test_case_20_an_interrupting_message_interrupts_whatever_else_is_the_case(
-    tmp_path: Path, condition: object, at: str, quiet: float
+    tmp_path: Path, condition: Condition, at: str
 ) -> None:
     """(T2, E1) Case 20: it was queued without a word, because some other condition demoted it.
 
-    A quiet window (E1), what waits already, a tool that runs, people who wait: nothing demotes it.
+    What waits already, a tool that runs, people who wait: nothing demotes it.
     """
-    assert callable(condition)
-    tables: Tables = {"conversation": {"quiet": quiet}}
-    async with ModelServer() as server, house(tmp_path, server.base_url, tables=tables) as bed:
+    async with ModelServer() as server, house(tmp_path, server.base_url) as bed:
         server.script(
             silent()
             if at == "a word of the answer"
@@ -220,3 +226,16 @@ async def test_case_20_an_interrupting_message_interrupts_whatever_else_is_the_c
         async with asyncio.timeout(10):
             await bed.platform.settled()
         check_openai(server)
+
+
+async def test_case_20_nor_does_a_quiet_window(tmp_path: Path) -> None:
+    """(E1, T1) Only the first message of an idle conversation waits for more."""
+    tables: Tables = {"conversation": {"quiet": 1.0}}
+    async with ModelServer() as server, house(tmp_path, server.base_url, tables=tables) as bed:
+        server.script(silent())
+        _, began = await accepted(bed, "work")
+        assert (await server.asked()).at - began >= 1.0
+        await until(bed.platform.drafts)
+        _, began = await accepted(bed, "no, this")
+        assert (await server.asked(2)).at - began < 0.5
+        await answers(bed, 1)

@@ -15,7 +15,7 @@ from hermes_core import history
 from hermes_core.commands import Command, Context, Rest, command
 from hermes_core.errors import ModelError, SendError
 from hermes_core.hookspecs import Answer, hookimpl
-from hermes_core.messages import Address, Entry, Said, SaidKind, Step, ToolCall
+from hermes_core.messages import Address, Author, Entry, Said, SaidKind, Step, ToolCall, When
 from hermes_core.models import Stop
 from hermes_core.testing.bed import Bed
 from hermes_core.testing.memory import MemoryStore
@@ -24,6 +24,7 @@ from hermes_core.testing.platform import FakePlatform
 from hermes_core.testing.virtual import run
 from hermes_core.tools import Tool, tool
 
+ANN = Author("ann", "Ann")
 QUEUE = {"conversation": {"busy": "queue"}}
 
 
@@ -550,5 +551,21 @@ def test_plugins_make_the_system_prompt(tmp_path: Path) -> None:
         async with Bed(tmp_path, plugins=[Prompt()]) as bed:
             await bed.say("hi")
             assert bed.model.requests[-1].system == "You are on fake."
+
+    run(story())
+
+
+def test_d6_what_waited_at_a_crash_is_one_batch_also_where_plugins_look_at_messages(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        for number in range(3):
+            await store.admit(Entry(f"m{number}", Address("fake", "agent", "1"), ANN, f"text {number}", When.INTERRUPT))
+        await store.admit(Entry("m4", Address("fake", "agent", "1"), ANN, "when is it?", When.INTERRUPT))
+        faq = Faq()
+        async with Bed(tmp_path, plugins=[faq], store=store) as bed:
+            assert await bed.say("a new one") != ""
+            assert bed.model.texts()[0] == "text 0\ntext 1\ntext 2"
+            assert faq.seen == ["text 0", "text 1", "text 2", "when is it?", "a new one"]
+            assert "Mondays at nine." in bed.platform.texts()
 
     run(story())

@@ -20,7 +20,18 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import Input, create_input
 
-from hermes_core.adapter import Activity, Broken, Drafted, Features, Gateway, Received, Sent, Shown, Working
+from hermes_core.adapter import (
+    Activity,
+    Broken,
+    Drafted,
+    Features,
+    Gateway,
+    Progress,
+    Received,
+    Sent,
+    Shown,
+    Working,
+)
 from hermes_core.errors import SendError, StoreError
 from hermes_core.messages import Address, Outgoing
 from hermes_terminal.keys import bindings
@@ -64,6 +75,7 @@ class ChatAdapter:
         self._look = Look(markdown=markdown, color="NO_COLOR" not in os.environ)
         self._transcript = Transcript()
         self._activity = _IDLE
+        self._jobs: dict[str, str] = {}
         self._since = 0.0
         self._open = asyncio.Event()
         self._gone = False
@@ -119,7 +131,7 @@ class ChatAdapter:
         return Sent()
 
     def show(self, address: Address, shown: Shown) -> None:
-        """Show more of a draft, its break, the activity, or what becomes of a message."""
+        """Show more of a draft, its break, the activity, what becomes of a message, or how far a job is."""
         if address != self._seat.address or self._gone:
             return
         match shown:
@@ -134,6 +146,8 @@ class ChatAdapter:
                 self._set_activity(shown.activity)
             case Received():
                 self._print(self._look.receipt(shown))
+            case Progress():
+                self._progress(shown)
 
     async def find(self, key: str, address: Address) -> Sent | None:
         """A terminal cannot be asked what it shows."""
@@ -257,6 +271,15 @@ class ChatAdapter:
         except OSError:
             return
 
+    def _progress(self, progress: Progress) -> None:
+        """How far a job is stands in the status line; its end is a line of its own (J13)."""
+        self._jobs.pop(progress.job, None)
+        if progress.done:
+            self._print(self._look.job(progress.text))
+        else:
+            self._jobs[progress.job] = progress.text  # last: it is the one that is shown
+        self._refresh()
+
     def _set_activity(self, activity: Activity) -> None:
         if (activity.state, activity.tool) != (self._activity.state, self._activity.tool):
             self._since = asyncio.get_running_loop().time()
@@ -276,5 +299,6 @@ class ChatAdapter:
     def _status(self) -> Status:
         now = asyncio.get_running_loop().time()
         style, state = self._look.status(self._activity, now - self._since)
+        state += self._look.jobs(list(self._jobs.values()))
         again = now - self._interrupted < _TWICE
         return (style, state), "Ctrl+C again leaves" if again else self._look.hint(self._activity)

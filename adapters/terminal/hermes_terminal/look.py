@@ -15,6 +15,7 @@ __all__ = ["Look"]
 
 _DIM: Final = "2"
 _YOU: Final = "1;36"  # bold cyan, like the prompt
+_JOB: Final = 48  # characters of a job's line in the status line
 _LIVE: Final = 6000  # characters of an unfinished block that are still rendered while it is written
 _PAST_LINES: Final = 6  # lines of one text of the past,
 _PAST_TEXT: Final = 500  # and its characters
@@ -66,6 +67,18 @@ class Look:
         """What becomes of a message that could not start a turn (T6)."""
         place = f", number {received.position} in line" if received.position else ""
         return self._in(_DIM, f"  ↳ {_RECEIPTS.get(received.kind, one_line(received.kind))}{place}") + "\n"
+
+    def job(self, text: str) -> str:
+        """How a job ended."""
+        return self._in(_DIM, f"  ⚙ {one_line(text)}") + "\n"
+
+    def jobs(self, running: Sequence[str]) -> str:
+        """What stands in the status line of the jobs that run: how many, and the latest line of one."""
+        if not running:
+            return ""
+        text = one_line(running[-1])
+        text = text if len(text) <= _JOB else f"{text[: _JOB - 1]}…"
+        return f" · {text}" if len(running) == 1 else f" · {len(running)} jobs, {text}"
 
     def welcome(self, name: str) -> str:
         """The first line."""

@@ -3,6 +3,7 @@
 What the agent does is written in the message:
   `story`        streams some Markdown in small pieces
   `slow TEXT`    streams TEXT over and over until it is interrupted
+  `job`          has two jobs, one of which tells how far it is, then answers
   `tool NAME`    runs a tool of that name for a moment, then answers
   `fail`         the turn fails: its draft is broken and a notice follows
   `full`         the store takes nothing
@@ -19,7 +20,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from hermes_core.adapter import Activity, Adapter, Broken, Drafted, KnownCommand, Received, Working
+from hermes_core.adapter import Activity, Adapter, Broken, Drafted, KnownCommand, Progress, Received, Working
 from hermes_core.errors import SendError, StoreUnwritable
 from hermes_core.messages import Address, Message, Outgoing
 from hermes_terminal.plugin import TerminalPlugin
@@ -148,6 +149,14 @@ class FakeGateway:
             self._set(message.address, "tool", rest)
             await asyncio.sleep(self._pause * 50)
             part = 1
+        if word == "job":
+            for name in ("a", "b"):
+                self._show(message.address, Progress(name, f"{name}: running"))
+            for percent in range(0, 100, 25):
+                self._show(message.address, Progress("a", f"a: running, {percent}%"))
+                await asyncio.sleep(self._pause * 20)
+            for name in ("a", "b"):
+                self._show(message.address, Progress(name, f"{name}: done, well", done=True))
         if word == "slow":
             await self._stream(message.address, turn, 0, (rest + " ") * 10_000)
         await self._stream(message.address, turn, part, text)
@@ -185,10 +194,10 @@ class FakeGateway:
         self._activity = Activity(state, tool, max(self._open - 1, 0))
         self._show(address, Working(self._activity))
 
-    def _show(self, address: Address, shown: Drafted | Broken | Working) -> None:
+    def _show(self, address: Address, shown: Drafted | Broken | Working | Progress) -> None:
         assert self.adapter is not None
         features = self.adapter.features
-        if features.status if isinstance(shown, Working) else features.drafts:
+        if features.status if isinstance(shown, Working | Progress) else features.drafts:
             self.adapter.show(address, shown)
 
     async def _send(self, outgoing: Outgoing) -> None:

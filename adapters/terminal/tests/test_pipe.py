@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,13 @@ class Ends:
 def ends() -> Iterator[Ends]:
     ends = Ends()
     yield ends
+    if ends.stdin >= 0:
+        ends.close("stdin")
+    for (
+        thread
+    ) in threading.enumerate():  # else one could read from the next test's pipe, under the same number
+        if thread.name == "hermes-stdin":
+            thread.join(10)
     ends.close_all()
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hermes_basics.latest import Latest
 from hermes_core.commands import Command, Context, command
 from hermes_core.errors import BadArguments
-from hermes_core.hookspecs import hookimpl
-from hermes_core.messages import Role
+from hermes_core.hookspecs import Interruption, hookimpl
+from hermes_core.messages import Address, Role, TurnEnd
 
 __all__ = ["BasicsPlugin"]
 
@@ -38,23 +39,6 @@ def _about(context: Context, name: str) -> str:
     return "\n".join(lines)
 
 
-@command("status")
-async def status(context: Context) -> str:
-    """Show what the agent does here, what waits, and how it is set."""
-    now = context.conversation.snapshot()
-    doing = f"{now.state} {now.tool}".strip()
-    turn = f" (turn {now.turn})" if now.turn is not None else ""
-    lines = [
-        f"Now: {doing}{turn}",
-        f"Waiting: {len(now.waiting)}, notes: {len(now.notes)}",
-        f"Replies so far: {now.replies}, turns in the context: {now.history}",
-        f"A message during work: {now.busy.value}",
-        f"Model: {now.model}",
-        f"Conversation: {now.address}",
-    ]
-    return "\n".join(f"- {line}" for line in lines)
-
-
 @command("new", aliases=("reset",))
 async def new(context: Context) -> str:
     """Begin with an empty history; what waits and all notes are cancelled."""
@@ -70,7 +54,51 @@ async def new(context: Context) -> str:
 class BasicsPlugin:
     """Three commands; no settings."""
 
+    def __init__(self) -> None:
+        self._latest = Latest()
+
     @hookimpl
     def hermes_commands(self) -> Iterable[Command]:
         """The commands."""
+
+        @command("status")
+        async def status(context: Context) -> str:
+            """Show what the agent does here, what waits, and how it is set."""
+            rows = [*_status(context), *self._latest.lines(context.address)]
+            return "\n".join(f"- {row}" for row in rows)
+
         return (help_, status, new)
+
+    @hookimpl
+    def hermes_turn_started(self, address: Address) -> None:
+        """A turn began."""
+        self._latest.started(address)
+
+    @hookimpl
+    def hermes_turn_ended(self, address: Address, end: TurnEnd, reply: int | None) -> None:
+        """A turn ended."""
+        self._latest.ended(address, end, reply)
+
+    @hookimpl
+    def hermes_interrupt(self, address: Address) -> None:
+        """A turn is being stopped."""
+        self._latest.asked_to_stop(address)
+
+    @hookimpl
+    def hermes_interrupted(self, interruption: Interruption) -> None:
+        """A turn was stopped."""
+        self._latest.stopped(interruption)
+
+
+def _status(context: Context) -> list[str]:
+    now = context.conversation.snapshot()
+    doing = f"{now.state} {now.tool}".strip()
+    turn = f" (turn {now.turn})" if now.turn is not None else ""
+    return [
+        f"Now: {doing}{turn}",
+        f"Waiting: {len(now.waiting)}, notes: {len(now.notes)}",
+        f"Replies so far: {now.replies}, turns in the context: {now.history}",
+        f"A message during work: {now.busy.value}",
+        f"Model: {now.model}",
+        f"Conversation: {now.address}",
+    ]

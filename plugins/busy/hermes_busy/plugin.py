@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from hermes_core.commands import Command, Context, Entered, Rest, command, words
-from hermes_core.errors import BadArguments, NotAllowed
+from hermes_core.errors import BadArguments, JobError, NotAllowed
 from hermes_core.hookspecs import hookimpl
-from hermes_core.messages import When, first_words
+from hermes_core.job import Job, JobState
+from hermes_core.messages import Entry, When, first_words
 
 __all__ = ["BusyPlugin"]
 
@@ -17,9 +19,47 @@ _QUOTES = ('"', "'", "“", "„", "«")
 
 
 @command("stop")
-async def stop(context: Context) -> str:
-    """Stop the running work, cancel what waits, start nothing."""
+async def stop(context: Context, what: str = "") -> str:
+    """Stop the running work and cancel what waits; or one job; or "all": the work and every job here."""
+    if what and what.lower() != "all":
+        return _ended(await context.jobs.stop(what))
     ran, cancelled = await context.conversation.stop()
+    ended = await _stop_jobs(context) if what else ""
+    if ended and not (ran or cancelled):
+        return ended
+    return f"{_stopped(ran, cancelled)} {ended}".strip()
+
+
+async def _stop_jobs(context: Context) -> str:
+    """End every job here that this person may end; their events start nothing (I10)."""
+    running = [job for job in await context.jobs.list() if not job.state.final]
+    ends = await asyncio.gather(*(context.jobs.stop(job.id) for job in running), return_exceptions=True)
+    lines: list[str] = []
+    others = 0
+    for end in ends:
+        if isinstance(end, JobError):
+            others += 1
+        elif isinstance(end, BaseException):
+            raise end
+        else:
+            lines.append(_ended(end))
+    if lines:
+        await context.conversation.stop()  # a turn that the first of the events began
+    if others:
+        lines.append(f"{_count(others, 'job')} of other people: not stopped.")
+    return " ".join(lines)
+
+
+def _ended(job: Job) -> str:
+    """What became of a job that was to be stopped: its true state (J5)."""
+    if not job.state.final:
+        return f"Job {job.id} is being stopped."
+    if job.state is JobState.CANCELLED:
+        return f"Job {job.id} was stopped."
+    return f"Job {job.id} had ended: {job.state.value}, {job.summary}"
+
+
+def _stopped(ran: bool, cancelled: Sequence[Entry]) -> str:
     if not ran and not cancelled:
         return "Nothing runs here and nothing waits."
     done = ["Stopped."] if ran else ["Nothing ran."]
@@ -56,9 +96,7 @@ async def queue(context: Context, text: Rest) -> str | None:
         case ["list"]:
             return _listing(context)
         case ["clear"]:
-            waiting = context.conversation.snapshot().waiting
-            gone = await context.conversation.cancel([entry.id for entry in waiting])
-            return f"Cancelled {_count(len(gone), 'waiting message')}." if gone else "Nothing waits."
+            return await _clear(context)
         case ["cancel", which]:
             return await _cancel(context, which)
         case ["cancel", *_]:
@@ -100,17 +138,37 @@ def _listing(context: Context) -> str:
     return "\n".join(rows)
 
 
+async def _clear(context: Context) -> str:
+    waiting = context.conversation.snapshot().waiting
+    if not waiting:
+        return "Nothing waits."
+    gone = await context.conversation.cancel([entry.id for entry in waiting])
+    said = f"Cancelled {_count(len(gone), 'waiting message')}."
+    rest = len(waiting) - len(gone)
+    return f"{said} Those of other people stay: {rest}." if rest else said
+
+
 async def _cancel(context: Context, which: str) -> str:
     waiting = context.conversation.snapshot().waiting
-    found = next((entry for entry in waiting if entry.short == which.lower().strip("[]")), None)
-    if found is None and which.isdecimal() and 1 <= int(which) <= len(waiting):
-        found = waiting[int(which) - 1]
+    found = _find(waiting, which.lower().strip("[]"))
     gone = await context.conversation.cancel([found.id]) if found is not None else []
     if found is not None and not gone and found.author.id != context.author.id:
         raise NotAllowed("Somebody else wrote this.", "Only that person or an admin can cancel it.")
     if not gone:
         raise BadArguments(f"Nothing waits under {which!r}.", "Type /queue list to see what does.")
     return f"Cancelled: {first_words(gone[0].text)}"
+
+
+def _find(waiting: Sequence[Entry], which: str) -> Entry | None:
+    """What waits at this position or under this id. Ten thousand may wait: their ids are not all spelled out."""
+    if which.isdecimal():
+        position = int(which)
+        return waiting[position - 1] if 1 <= position <= len(waiting) else None
+    try:
+        number = int(which[1:], 36)
+    except ValueError:
+        return None
+    return next((entry for entry in waiting if entry.seq == number and entry.short == which), None)
 
 
 def _unquoted(text: str) -> str:

@@ -69,7 +69,9 @@ def test_t2_when_idle_a_command_with_a_text_is_a_plain_message(tmp_path: Path, n
     ("text", "answer"),
     [
         ("/stop", "Nothing runs here and nothing waits."),
-        ("/stop it", "/stop takes no arguments. Type /stop"),
+        ("/stop it", "There is no job 'it' in this conversation."),
+        ("/stop all", "Nothing runs here and nothing waits."),
+        ("/stop it all", "/stop takes no more than 1 arguments. Type /stop [WHAT]"),
         ("/interrupt", "Nothing runs here."),
         ("/queue", "/queue: TEXT is missing. Type /queue TEXT"),
         ("/queue list", "Nothing waits."),

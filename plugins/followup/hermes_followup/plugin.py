@@ -22,12 +22,17 @@ async def reply(context: Context, k: int, text: Rest) -> str:
             "/reply counts back: K is 1 for the latest reply, 2 for the one before.",
             "To leave a note for later, type /after N TEXT",
         )
-    found = await context.conversation.quote(k)
+    there = context.conversation.snapshot().replies
+    if not there:
+        raise BadArguments("There is no reply yet to go back to.", "Just write.")
+    found = await context.conversation.quote(k) if k <= there else None
     if found is None:
-        there = context.conversation.snapshot().replies
+        count = "1 reply" if there == 1 else f"{there} replies"
         raise BadArguments(
-            f"There is no {k}. reply to go back to: there are {there}." if there else "There is no reply yet.",
-            "Type /reply K TEXT with a smaller K." if there else "Just write.",
+            f"There is only {count} to go back to."
+            if there == 1
+            else f"There are only {count} to go back to.",
+            "Type /reply K TEXT, where K is 1 for the latest.",
         )
     number, quoted = found
     entered = await context.conversation.enter(text, When.FOLLOWUP, quoted)

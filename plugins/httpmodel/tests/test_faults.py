@@ -55,6 +55,10 @@ def test_what_a_server_asks_to_wait(headers: dict[str, str], seconds: float | No
         pytest.param(500, None, "boom", "fault of its own", True, id="500"),
         pytest.param(503, None, "boom", "fault of its own", True, id="503"),
         pytest.param(529, None, "boom", "fault of its own", True, id="529"),
+        pytest.param(529, "overloaded_error", "boom", "too much to do", True, id="529 overloaded"),
+        pytest.param(
+            400, None, "boom: your credit balance is too low", "no credit", False, id="400 without credit"
+        ),
         pytest.param(301, None, "boom", "another address", False, id="301"),
     ],
 )

@@ -250,6 +250,25 @@ async def test_an_interrupt_does_not_harm_the_calls_of_other_conversations(
     assert await other == [Text("a"), Text("b"), Stop("end")]
 
 
+async def test_after_an_interrupt_the_next_call_uses_a_client_of_its_own(
+    server: ModelServer, open_: Open
+) -> None:
+    """I2: not even a connection that is idle is used again."""
+    go_on = asyncio.Event()
+    server.script(Answer((go_on, chunk("a"), DONE)), Answer((QUIET(),)))
+    model = open_(server.base_url)
+    other = asyncio.create_task(ask(model))
+    await server.asked(1)
+    task = asyncio.create_task(ask(model))
+    await server.asked(2)
+    go_on.set()
+    await other
+    task.cancel()
+    await asyncio.wait({task}, timeout=1)
+    assert (await ask(model))[-1] == Stop("end")
+    assert server.connections == 3
+
+
 async def test_closing_the_stream_early_closes_the_connection(server: ModelServer, open_: Open) -> None:
     server.script(Answer((chunk("a"), QUIET())))
     async with contextlib.aclosing(open_(server.base_url).stream(REQUEST)) as stream:

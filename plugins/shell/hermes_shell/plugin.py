@@ -1,4 +1,4 @@
-"""What `hermes` loads: the tool `run_command`, and one sentence of the system prompt about it."""
+"""What `hermes` loads: the tools `run_command` and `start_command`, and a sentence of the system prompt on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from hermes_core.errors import ConfigError
 from hermes_core.hookspecs import hookimpl
 from hermes_core.messages import Address, Role
-from hermes_core.tools import Program, Tool, tool
+from hermes_core.tools import AsyncTool, Program, Tool, async_tool, tool
 
 __all__ = ["ShellPlugin", "ShellSettings"]
 
@@ -32,6 +32,7 @@ class ShellSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cwd: str = ""
     timeout: Seconds = 60.0
     output_limit: Annotated[int, msgspec.Meta(ge=1000)] = 20_000
+    job_output_limit: Annotated[int, msgspec.Meta(ge=1000)] = 1_000_000
     hide: tuple[str, ...] = ()
 
 
@@ -75,9 +76,37 @@ class ShellPlugin:
         return [run_command]
 
     @hookimpl
+    def hermes_async_tools(self) -> Iterable[AsyncTool]:
+        """See the hook."""
+        settings, folder = self._settings, self._folder
+
+        @async_tool("command", role=Role.ADMIN)
+        def command(command: str) -> Program:
+            """Run a command with /bin/sh on the agent's machine, in the background.
+
+            For what takes longer than a minute or so; for the rest there is run_command. Stdout and
+            stderr are kept together. There is no terminal and nothing to read on stdin. It starts in
+            the same folder as run_command, and goes on also when the agent itself is restarted.
+
+            Args:
+                command: What to run, as one would type it.
+            """
+            return Program(
+                ("/bin/sh", "-c", command),
+                cwd=str(folder),
+                env=dict.fromkeys(_secrets(settings.hide)),
+                output_limit=settings.job_output_limit,
+            )
+
+        return [command]
+
+    @hookimpl
     def hermes_system_prompt(self, prompt: str, address: Address) -> str:
         """See the hook. The sentence is the same for the whole run."""
-        sentence = f"Commands given to run_command start in the folder {self._folder} on the machine that you run on."
+        sentence = (
+            f"Commands given to run_command and start_command start in the folder {self._folder} on the "
+            "machine that you run on."
+        )
         return f"{prompt}\n\n{sentence}".lstrip()
 
 

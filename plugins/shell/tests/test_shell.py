@@ -15,8 +15,9 @@ import psutil
 import pytest
 
 from hermes_core.errors import ConfigError
-from hermes_core.messages import Address, Author, Role
+from hermes_core.messages import Address, Author, Role, ToolCall
 from hermes_core.processes import tree
+from hermes_core.testing.bed import Bed
 from hermes_core.tools import Outcome, Scope, Tool, ToolContext
 from hermes_shell.plugin import ShellPlugin, ShellSettings
 
@@ -107,9 +108,10 @@ async def test_only_owners_and_admins_run_commands_whatever_is_set(
 @pytest.mark.skipif(not tree.VISIBLE, reason="reads /proc")
 async def test_the_timeout_ends_all_that_the_command_started(scope: Scope) -> None:
     script = "trap '' TERM; (setsid sleep 60 &); echo $$; sleep 60; sleep 60"
+    before = {one.pid for one in psutil.Process().children(recursive=True)}  # servers of other tests
     begun = time.monotonic()
     calling = asyncio.create_task(call(scope, run_command(), command=script, timeout=0.4))
-    while len(found := psutil.Process().children(recursive=True)) < 4:
+    while len(found := [one for one in psutil.Process().children(recursive=True) if one.pid not in before]) < 4:
         assert time.monotonic() - begun < 3
         await asyncio.sleep(0.002)
     outcome = await calling
@@ -172,3 +174,43 @@ def test_the_readme_names_every_setting_with_its_default() -> None:
         default = row.split("|")[2].strip()
         wanted = {"cwd": "where `hermes` was started", "timeout": "`60`", "hide": "`[]`"}
         assert default == wanted.get(field.name, f"`{json.dumps(field.default)}`")
+
+
+# ---- start_command
+
+
+async def test_j1_a_command_started_as_a_job_is_told_of_when_it_ends(tmp_path: Path, work: Path) -> None:
+    start = ToolCall("c", "start_command", json.dumps({"command": "pwd; exit 3", "idempotency_key": "k"}))
+    plugin = ShellPlugin(ShellSettings(cwd=str(work)))
+    async with Bed(tmp_path / "data", [[start], "started", "I see"], plugins=[plugin]) as bed:
+        assert await bed.say("go") == "started"
+        limit = time.monotonic() + 20
+        while len(bed.platform.sent) < 2:
+            assert time.monotonic() < limit
+            await asyncio.sleep(0.01)
+        (job,) = await bed.store.jobs()
+        assert bed.model.texts()[-1].splitlines() == [
+            f"[event] job_failed job_id={job.id} tool=start_command status=failed",
+            f"summary: exit code 3: {work}",
+            f'details: get_job_result(job_id="{job.id}")',
+        ]
+
+
+async def test_a_job_does_not_get_secrets_and_only_admins_get_the_tool(
+    tmp_path: Path, work: Path, variables: None
+) -> None:
+    start = ToolCall("c", "start_command", json.dumps({"command": "env", "idempotency_key": "k"}))
+    plugin = ShellPlugin(ShellSettings(cwd=str(work), hide=("UNLUCKY",)))
+    async with Bed(tmp_path / "data", [[start], "started", "I see", [start], "no"], plugins=[plugin]) as bed:
+        await bed.say("go")
+        limit = time.monotonic() + 20
+        while len(bed.platform.sent) < 2:
+            assert time.monotonic() < limit
+            await asyncio.sleep(0.01)
+        (job,) = await bed.store.jobs()
+        text = (await bed.runtime.jobs.result(job.id, chars=100_000)).text
+        assert "TOKENIZER=fine" in text
+        assert not any(f"={secret}\n" in text for secret in ("s1", "s2", "s3", "s4", "s5", "s6"))
+        await bed.say("go", channel="2", author="bob")
+        assert "start_command" not in [one.name for one in bed.model.requests[-1].tools]
+        assert len(await bed.store.jobs()) == 1

@@ -1,0 +1,1 @@
+"""Jobs for the model and for people: look, read, stop."""
