@@ -6,6 +6,7 @@ figure; on a machine that is busy with other things the figures say little.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import statistics
 import subprocess
@@ -198,8 +199,11 @@ async def listing(folder: Path) -> None:
 
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description="What jobs cost.")
+    parser.add_argument("--folder", default=".", help="where the store is: chooses the disk")
+    options = parser.parse_args()
     for measure in (starts, tiny, ends, idle, listing):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             asyncio.run(measure(Path(folder)))
 
 

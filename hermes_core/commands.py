@@ -12,7 +12,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Literal, NewType, Protocol
 
 import msgspec
@@ -44,14 +44,15 @@ _INVOCATION: Final = re.compile(r"/([A-Za-z][A-Za-z0-9_]{0,31})(?:@([^\s/]+))?(?
 class Snapshot(msgspec.Struct, frozen=True):
     """A conversation as it stands: for `/status` and the lists.
 
-    The first `riding` of `notes` ride with the running turn.
+    The first `riding` of `notes` ride with the running turn. `waiting` is a live view, so that a long
+    queue costs nothing to look at: count before you cancel.
     """
 
     address: Address
     state: str
     turn: int | None
     tool: str
-    waiting: tuple[Entry, ...]
+    waiting: Sequence[Entry]
     notes: tuple[Entry, ...]
     replies: int
     busy: When

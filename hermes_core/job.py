@@ -95,10 +95,11 @@ class Job(msgspec.Struct, frozen=True):
     """A job as it stands.
 
     Times are seconds since 1970; `deadline` is one of them. `arguments` is JSON text. `digest` tells
-    requests with the same key apart. `progress` is one line, `fraction` 0 to 1 where it is known.
-    `stop`: somebody asked for its end. `runs` counts how often it was begun: more than 1 only for an
-    idempotent one. `result` is the text that the
-    tool gave back, `cut` the number of bytes of its output that were not kept (J10).
+    requests with the same key apart. `process`: its work is a process, which outlives the runtime.
+    `progress` is one line, `fraction` 0 to 1 where it is known. `stop`: somebody asked for its end. `runs`
+    counts how often it was handed to a worker: more than once only for an idempotent one, or where a crash
+    came before its work had begun. `result` is the text that the tool gave back, `cut` the number of bytes
+    of its output that were not kept (J10).
     """
 
     id: str
@@ -114,6 +115,7 @@ class Job(msgspec.Struct, frozen=True):
     depends_on: tuple[str, ...] = ()
     notify: bool = True
     callback: str = ""
+    process: bool = False
     state: JobState = JobState.QUEUED
     started: float | None = None
     ended: float | None = None

@@ -87,7 +87,7 @@ class Route(msgspec.Struct, frozen=True):
 class Site(msgspec.Struct, frozen=True):
     """What routes work with, the same for every plugin.
 
-    `spawn` begins a task that is cancelled when the server ends. `wall` gives seconds since 1970, `pause`
+    `spawn` begins a task that is cancelled when the server ends; afterwards nothing begins. `wall` gives seconds since 1970, `pause`
     waits for so many seconds.
     """
 

@@ -216,13 +216,14 @@ def test_a_declaration_that_cannot_work_is_refused_at_once() -> None:
     async def nothing() -> None:
         """Help."""
 
-    for name, handler, says in [
+    declared: list[tuple[str, Any, str]] = [
         ("x", undocumented, "no help"),
         ("Not Good", documented, "cannot be the name"),
         ("x", early_rest, "only the last parameter"),
         ("x", keyword, "by keyword"),
         ("x", nothing, "takes no context"),
-    ]:
+    ]
+    for name, handler, says in declared:
         with pytest.raises(HermesError, match=says):
             command(name)(handler)
 

@@ -71,4 +71,4 @@ def test_history_items_keep_their_kind() -> None:
         Said(SaidKind.STEER, "left"),
         Step("", (ToolCall("c", "t", "{}"),), (ToolResult("c", "ok"),), {"thinking": "…"}),
     )
-    assert decode(encode(items), tuple[Item, ...]) == items  # type: ignore[arg-type]
+    assert decode(encode(items), tuple[Item, ...]) == items

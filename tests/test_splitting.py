@@ -58,15 +58,11 @@ def code_blocks(part: Part, dialect: Dialect) -> list[str]:
 
 def put_together(code: str, pieces: list[str]) -> bool:
     """Whether `pieces` are `code`, cut at line ends (which the cut stands for) or inside lines."""
-    at = 0
+    ends = {0}  # a piece that begins with a line end can follow a cut inside the line or behind it: both are tried
     for index, piece in enumerate(pieces):
-        at_line_end = index > 0 and code[at : at + 1] == "\n"
-        if at_line_end and (piece[:1] != "\n" or not code.startswith(piece, at)):
-            at += 1
-        if not code.startswith(piece, at):
-            return False
-        at += len(piece)
-    return at == len(code)
+        begins = ends | {at + 1 for at in ends if index > 0 and code[at : at + 1] == "\n"}
+        ends = {at + len(piece) for at in begins if code.startswith(piece, at)}
+    return len(code) in ends
 
 
 # ---- where it is cut

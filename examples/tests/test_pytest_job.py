@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hermes_pytest_job import PytestJobPlugin, PytestSettings, summary
@@ -52,7 +53,11 @@ async def test_a_projects_tests_run_as_a_job_and_the_agent_is_told(
     tests.mkdir(parents=True)
     (tmp_path / "project" / "pytest.ini").write_text("[pytest]\n")
     (tests / "test_shop.py").write_text(TESTS.format(passed=12, failed=failed))
-    scripts = [[ToolCall("c", "start_tests", json.dumps({"idempotency_key": "run 1"}))], "started", "I see"]
+    scripts: list[Any] = [
+        [ToolCall("c", "start_tests", json.dumps({"idempotency_key": "run 1"}))],
+        "started",
+        "I see",
+    ]
     plugin = PytestJobPlugin(PytestSettings(str(tmp_path / "project")))
     async with Bed(tmp_path / "data", scripts, plugins=[plugin]) as bed:
         assert await bed.say("run the tests") == "started"

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import contextlib
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final
 
 from hermes_core.config import Config
@@ -18,6 +18,7 @@ from hermes_core.runtime import Runtime
 
 __all__ = ["check", "serve"]
 
+OWN: Final = ("/health", "/openapi.json")
 PATIENCE: Final = 1.0  # seconds that requests under way have when the server ends
 IDLE: Final = 30  # seconds after which a connection without a request is closed
 HEAD_LIMIT: Final = 64 * 1024  # bytes of a request's head
@@ -62,9 +63,9 @@ async def serve(runtime: Runtime, ready: Callable[[str], None]) -> None:
     config = runtime.config
     gate = check(config)
     listener = _listen(config.http.host, config.http.port)
-    tasks = Tasks()
+    errands = _Errands()
     try:
-        routes = await _routes(runtime, tasks)
+        routes = await _routes(runtime, errands)
         server = _server(application(routes, gate, config.secrets.hide))
         serving = asyncio.create_task(server.serve([listener]), name="http server")
         try:
@@ -77,17 +78,37 @@ async def serve(runtime: Runtime, ready: Callable[[str], None]) -> None:
             serving.cancel()
     finally:
         listener.close()
-        await tasks.close(0.2)
+        await errands.close()
 
 
-async def _routes(runtime: Runtime, tasks: Tasks) -> list[Route]:
+class _Errands:
+    """The tasks of routes. What is to begin when the server has ended does not: jobs end later than it does."""
+
+    def __init__(self) -> None:
+        self._tasks = Tasks()
+        self._ended = False
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        if self._ended:
+            coroutine.close()
+        else:
+            self._tasks.spawn(coroutine, name)
+
+    async def close(self) -> None:
+        self._ended = True
+        await self._tasks.close(0.2)
+
+
+async def _routes(runtime: Runtime, errands: _Errands) -> list[Route]:
     services = runtime.services
     plugins = services.plugins
-    site = Site(runtime.jobs, plugins.async_tools, services.store, tasks.spawn, services.wall, services.pause)
+    site = Site(
+        runtime.jobs, plugins.async_tools, services.store, errands.spawn, services.wall, services.pause
+    )
     routes: dict[tuple[str, str], Route] = {}
     for name, given in await plugins.each_by_name("hermes_routes", site=site):
         for route in given or ():
-            if (route.method, route.path) in routes:
+            if (route.method, route.path) in routes or route.path in OWN:
                 taken = HermesError(f"{route.method} {route.path} is served already.")
                 plugins.report(name, "hermes_routes", taken)
             else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import http
 import logging
 import secrets
@@ -26,6 +28,11 @@ __all__ = ["application"]
 
 log = logging.getLogger("hermes.http")
 
+REFUSED: Final = (
+    8 * 1024 * 1024
+)  # bytes of a body too large that are still taken in, so that its sender hears why
+REFUSING: Final = 5.0  # seconds for that
+READING: Final = 30.0  # seconds in which a body must have come
 BUSY: Final = "5"  # seconds after which a caller may try again what the disk did not take
 
 
@@ -44,7 +51,7 @@ def application(routes: Iterable[Route], gate: Gate, hide: Callable[[str], str])
     document = msgspec.json.encode(describe(described, token=gate.has_token))
     places: dict[str, dict[str, Route]] = {}
     for route in described:
-        places.setdefault(route.path, {})[route.method] = route
+        places.setdefault(route.path, {}).setdefault(route.method, route)
     app = Starlette(
         routes=[Path(path, _Place(methods, gate, hide)) for path, methods in places.items()],
         exception_handlers={HTTPException: _nothing_here},
@@ -110,17 +117,30 @@ class _Place:
 
 
 async def _read(incoming: Incoming, limit: int) -> bytes:
-    """The body; 413 as soon as it is clear that it is too large."""
-    over = Problem(413, f"The body is larger than {limit} bytes.", headers={"Connection": "close"})
+    """The body; 413 for one that is too large, 408 for one that does not come."""
     length = incoming.headers.get("content-length", "")
-    if length.isdecimal() and int(length[:20]) > limit:
-        raise over
+    told = int(length[:20]) if length.isdecimal() else 0
     read = bytearray()
-    async for piece in incoming.stream():
-        read += piece
-        if len(read) > limit:
-            raise over
-    return bytes(read)
+    pieces = incoming.stream()
+    if told <= limit:
+        try:
+            async with asyncio.timeout(READING):
+                async for piece in pieces:
+                    read += piece
+                    if len(read) > limit:
+                        break
+                else:
+                    return bytes(read)
+        except TimeoutError:
+            late = f"The body did not come within {READING:.0f} s."
+            raise Problem(408, late, headers={"Connection": "close"}) from None
+    # Who is cut off while he still writes does not get to read the answer.
+    refused = len(read)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(REFUSING):
+            while refused < REFUSED and (piece := await anext(pieces, b"")):
+                refused += len(piece)
+    raise Problem(413, f"The body is larger than {limit} bytes.", headers={"Connection": "close"})
 
 
 def _many(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:

@@ -26,8 +26,9 @@ entry cost the same whatever the length of a lane.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import overload
 
 import msgspec
 
@@ -73,11 +74,13 @@ __all__ = [
     "Start",
     "State",
     "Wait",
+    "Waiting",
     "amend",
     "arrive",
     "cancel",
     "diagram",
     "dump",
+    "find",
     "load",
     "notes",
     "step",
@@ -132,9 +135,48 @@ def amend(
     return []
 
 
-def waiting(state: State) -> Iterator[Entry]:
-    """What waits for a turn, in the order in which it will be taken; events and notes are not listed."""
-    return itertools.chain(state.front.values(), state.steers.values(), state.line.values())
+class Waiting(Sequence[Entry]):
+    """What waits for a turn, in the order in which it will be taken; events and notes are not listed.
+
+    A live view: nothing is copied, so looking at the first ones costs the same whatever the length.
+    """
+
+    __slots__ = ("_lanes",)
+
+    def __init__(self, state: State) -> None:
+        self._lanes = (state.front, state.steers, state.line)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lanes))
+
+    def __iter__(self) -> Iterator[Entry]:
+        return chain.from_iterable(lane.values() for lane in self._lanes)
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Entry]: ...
+    def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            return list(islice(self, start, stop, step)) if step > 0 else list(self)[index]
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError(index)
+        return next(islice(self, place, None))
+
+
+def find(state: State, id_: str) -> Entry | None:
+    """The entry with this id, if it is a message or a note that waits."""
+    for lane in (state.front, state.line, state.steers, state.notes):
+        if id_ in lane:
+            return lane[id_]
+    return None
+
+
+def waiting(state: State) -> Waiting:
+    """What waits for a turn, as a live view."""
+    return Waiting(state)
 
 
 def notes(state: State) -> Iterator[Entry]:

@@ -41,6 +41,7 @@ def made(request: JobRequest, tool: AsyncTool, now: float, usual: float) -> Job:
         tuple(dict.fromkeys(request.depends_on)),
         request.notify,
         request.callback,
+        tool.process,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from hermes_core import processes
-from hermes_core.errors import JobError, NoSuchJob, StoreError
+from hermes_core.errors import JobError, NoSuchJob, StoreError, StoreUnwritable
 from hermes_core.job import Job, JobEnd, JobRequest, JobState, Page, event, job_id
 from hermes_core.jobs import Told
 from hermes_core.jobs.accept import checked, made, same
@@ -110,7 +111,8 @@ class EmbeddedJobs:
             return await self.status(id)
         if not live.job.stop:
             live.job = replace(live.job, stop=True)
-            await self._services.store.stop_job(id)  # so that a crash does not forget it
+            with contextlib.suppress(StoreUnwritable):  # the wish is stored for the case of a crash only
+                await self._services.store.stop_job(id)
         self._bring_down(live, "stop")
         if patience > 0 and not live.ended.done():
             await asyncio.wait({live.ended}, timeout=patience)
@@ -119,8 +121,7 @@ class EmbeddedJobs:
     async def result(self, id: str, cursor: str = "", chars: int | None = None) -> Page:
         """See `Jobs`."""
         job = await self.status(id)
-        tool = self._tools.get(job.tool)
-        kept = tool is not None and tool.process and job.state is JobState.DONE
+        kept = job.process and job.state is JobState.DONE
         read = page(job, self._output(id), cursor, chars or self._settings.page_chars, kept=kept)
         return replace(read, text=self._services.config.secrets.hide(read.text))
 
@@ -146,7 +147,7 @@ class EmbeddedJobs:
         # A crash may have come between the end of a job and the removal of its record.
         for record in self._folder.glob("*.process"):
             if record.name.rpartition("-")[0] not in self._live:
-                record.unlink(missing_ok=True)
+                processes.forget(record)
 
     async def restore(self) -> None:
         """Take up what was loaded: end what has ended, watch what lives, begin what waits (J12)."""
@@ -168,22 +169,23 @@ class EmbeddedJobs:
                 await self._order(live)
             return
         record = self._record(job)
-        is_process = live.tool.process if live.tool is not None else record.exists()
-        found: Any = _attach(record) if is_process else None
+        found: Any = _attach(record) if job.process else None
         if isinstance(found, processes.Kept) or (isinstance(found, processes.KeptEnd) and found.known):
             live.work = ProcessWork(job, live.tool, record, self._output(job.id), self._kill_after, found)
             self._begin(live)
             if late and isinstance(found, processes.Kept):
                 self._bring_down(live, "deadline")
             return
-        never = is_process and found is None
+        never = job.process and found is None
         if live.tool is None or not (live.tool.idempotent or never):
-            self._conclude(live, Outcome(Happening.DIED, "The program was restarted while it ran."))
-        elif live.why or late:
+            gone = f", and its tool start_{job.tool} is no longer there" if live.tool is None else ""
+            self._conclude(live, Outcome(Happening.DIED, f"The program was restarted while it ran{gone}."))
+        elif (live.why or late) and not _elsewhere(live):
             what = Happening.STOPPED if live.why else Happening.EXPIRED
             self._conclude(live, Outcome(what, "It was not begun again after a restart."))
         else:
             log.warning("job %s is begun again after a restart", job.id)
+            live.why = live.why or ("deadline" if late else "")
             self._queue.append(live)
             self._pump()
 
@@ -268,12 +270,12 @@ class EmbeddedJobs:
 
     async def _claim(self, live: Live) -> None:
         """Note durably that it runs, and only then make its work (J12)."""
-        services, runs = self._services, live.job.runs + 1
+        services, runs, elsewhere = self._services, live.job.runs + 1, _elsewhere(live)
         job = replace(live.job, state=JobState.RUNNING, started=services.wall(), runs=runs)
         await services.durably(lambda: services.store.run_job(job.id, job.started or 0.0, runs), _ignore)
         live.job = replace(job, stop=live.job.stop)
         self._board.post(live.job)
-        if live.why:
+        if live.why and not elsewhere:
             await self._end(live, _never_begun(live.why))
             return
         assert live.tool is not None
@@ -288,6 +290,7 @@ class EmbeddedJobs:
                 lambda: Scope(services.folder),
                 lambda fraction, text: self._board.progressed(live, fraction, text),
             )
+            live.work.why = live.why
 
     def _bring_down(self, live: Live, why: str) -> None:
         """Its end is wanted, for the first reason that came."""
@@ -296,7 +299,7 @@ class EmbeddedJobs:
             return
         if live.work is not None:
             live.work.stop(live.why)
-        elif live.task is None:
+        elif live.task is None and not _elsewhere(live):
             self._conclude(live, _never_begun(live.why))
 
     # -- ends
@@ -340,9 +343,9 @@ class EmbeddedJobs:
             self._pump()
 
     def _tidy(self, job: Job) -> None:
-        if job.tool in self._tools and self._tools[job.tool].process:
+        if job.process:
             for runs in range(1, job.runs + 1):
-                self._record(replace(job, runs=runs)).unlink(missing_ok=True)
+                processes.forget(self._record(replace(job, runs=runs)))
 
     # -- places
 
@@ -363,6 +366,11 @@ def _attach(record: Path) -> processes.Kept | processes.KeptEnd | None:
     except OSError as error:  # a disk that takes nothing: that it never began cannot be made sure of
         log.error("the record %s cannot be claimed: %s", record.name, error)
         return processes.KeptEnd(known=False)
+
+
+def _elsewhere(live: Live) -> bool:
+    """Whether it may be under way on another server, so that its end must be asked for there."""
+    return live.tool is not None and live.tool.remote and live.job.runs > 0
 
 
 def _never_begun(why: str) -> Outcome:

@@ -56,14 +56,16 @@ class JobsView:
     async def status(self, id: str) -> Polled:
         """Look at it; the sixth look without any news is an error (J11)."""
         job = await self._find(id)
-        news = self._is_news(f"status {id}", (job.state, job.fraction, job.progress, job.stop), job)
+        now = (job.state, job.fraction, job.progress, job.stop)
+        news = self._is_news(f"status {id}", now, f"job {id}", job.state.final)
         return Polled(self._tell(job), news)
 
     async def result(self, id: str, cursor: str = "") -> Page:
         """Read a page; again and again the same one is polling as well."""
         await self._find(id)
         page = await self._jobs.result(id, cursor)
-        self._is_news(f"result {id} {cursor}", (page.job.state, page.text), page.job)
+        now = (page.job.state, page.text)
+        self._is_news(f"result {id} {cursor}", now, f"job {id}", page.job.state.final)
         if not page.more:  # what ended is known as such only by who has seen the end of its output
             self._tell(page.job)
         return page
@@ -78,8 +80,10 @@ class JobsView:
         return self._tell(await self._jobs.stop(id, PATIENCE))
 
     async def list(self, limit: int = 20) -> list[Job]:
-        """Newest first. Of what is listed as ended the model knows the end."""
+        """Newest first. Of what is listed as ended the model knows the end; listing in a loop is polling too."""
         found = await self._jobs.recent(self._address, limit)
+        now = tuple((job.id, job.state, job.fraction, job.progress, job.stop) for job in found)
+        self._is_news("list", now, "your jobs", all(job.state.final for job in found))
         for job in found:
             self._tell(job)
         return found
@@ -98,15 +102,15 @@ class JobsView:
             self.told.add(job.id)
         return job
 
-    def _is_news(self, what: str, now: object, job: Job) -> bool:
+    def _is_news(self, what: str, now: object, name: str, final: bool) -> bool:
         before, count = self._seen.get(what, (None, 0))
         count = count + 1 if before == now else 0
         self._seen[what] = (now, count)
         if count > POLLS:
             rest = (
                 "It has ended, and that will not change."
-                if job.state.final
+                if final
                 else "You will be told when it ends: go on with other work, or end your turn."
             )
-            raise JobError(f"Nothing new about job {job.id}, {count} times in a row. Stop polling.", rest)
+            raise JobError(f"Nothing new about {name}, {count} times in a row. Stop polling.", rest)
         return count == 0

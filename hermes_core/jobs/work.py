@@ -107,6 +107,8 @@ class FunctionWork:
         """Run the function in a task of its own, so that what it does with a cancellation is its own affair."""
         self._task = asyncio.create_task(self._call(), name=f"job {self.job.id}")
         if self.why:
+            if self._tool.remote:
+                await asyncio.sleep(0)  # it must have begun, to hand the stop on
             self._press(ROUNDS)
         try:
             await asyncio.wait({self._task})
@@ -157,11 +159,12 @@ class FunctionWork:
         if self._task is None or self._task.done():
             return
         if not rounds:
-            self._progressed(None, "was asked to end and does not react")
+            if not self._tool.remote:  # that one waits for the true end elsewhere
+                self._progressed(None, "was asked to end and does not react")
             return
         if self._scope is not None:
             self._scope.terminate()
-        self._task.cancel()
+        self._task.cancel(self.why)
         self._timer = asyncio.get_running_loop().call_later(ROUND, self._press, rounds - 1)
 
     def let_go(self) -> None:

@@ -18,7 +18,7 @@ ended; what left the group lives on.
 
 from __future__ import annotations
 
-from hermes_core.processes.kept import Kept, KeptEnd, attach, keep
+from hermes_core.processes.kept import Kept, KeptEnd, attach, forget, keep
 from hermes_core.processes.process import Exit, Process, Program, Stopped, launch, start
 from hermes_core.processes.records import Leftover, sweep
 
@@ -31,6 +31,7 @@ __all__ = [
     "Program",
     "Stopped",
     "attach",
+    "forget",
     "keep",
     "launch",
     "start",

@@ -25,7 +25,7 @@ from hermes_core.errors import ToolError
 from hermes_core.processes import records, tree
 from hermes_core.processes.process import Program
 
-__all__ = ["Kept", "KeptEnd", "attach", "keep"]
+__all__ = ["Kept", "KeptEnd", "attach", "forget", "keep"]
 
 _KEEPER: Final = str(Path(__file__).with_name("keeper.py"))
 _AGAIN: Final = 0.05  # seconds between the first two signals of a stop, then twice as many each time
@@ -244,11 +244,22 @@ def attach(record: Path) -> Kept | KeptEnd | None:
     return _end(facts)
 
 
+def forget(record: Path) -> None:
+    """Remove the record of something that has ended.
+
+    One that was claimed for nothing stays until the machine is started anew: as long as it is there, a
+    keeper that is late, however late, begins nothing.
+    """
+    facts = records.read(record)
+    if "void" not in facts or facts.get("boot") != tree.boot():
+        record.unlink(missing_ok=True)
+
+
 def _void(record: Path) -> bool:
     """Claim the record's name for nothing; False where a keeper has it."""
     draft = record.with_name(f"{record.name}.void")
     record.parent.mkdir(parents=True, exist_ok=True)
-    draft.write_text("void yes\n", encoding="utf-8")
+    draft.write_text(f"void yes\nboot {tree.boot()}\n", encoding="utf-8")
     try:
         os.link(draft, record)
     except FileExistsError:

@@ -166,7 +166,9 @@ class Conduct:
             self._prompt, planned = start.record.items, start.planned
         system = await self._system_prompt()
         people = [entry for entry in self._entries if entry.when is not When.EVENT]
-        author = next((one.author for one in (*people, *self._entries)), Author(""))  # of events: a job's starter
+        author = next(
+            (one.author for one in (*people, *self._entries)), Author("")
+        )  # of events: a job's starter
         self._jobs = services.jobs(address, author, self._role)
         scope = Scope(services.folder)
         self._turn = Turn(

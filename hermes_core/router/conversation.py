@@ -60,6 +60,7 @@ class Conversation:
         """Read what the store has of it, once; may be awaited by several tasks. StoreError: not read."""
         if self._loading is None:
             self._loading = asyncio.ensure_future(self._load())
+            self._loading.add_done_callback(_look)  # when the program ends, nobody may be left to wait for it
         try:
             await asyncio.shield(self._loading)
         except StoreError:
@@ -92,9 +93,7 @@ class Conversation:
 
     # -- what happens
 
-    def arrive(
-        self, entry: Entry, role: Role, *, receipt: bool = True, wait: float = 0.0
-    ) -> list[Effect]:
+    def arrive(self, entry: Entry, role: Role, *, receipt: bool = True, wait: float = 0.0) -> list[Effect]:
         """Let the table decide about a committed entry, and do it; with or without showing a receipt (T6).
 
         `wait`: seconds for which the next turn waits for more anyway.
@@ -315,3 +314,8 @@ class Conversation:
         kept = bool(ended.items) or ended.end is not TurnEnd.INTERRUPTED
         self._perform(inbox.step(self.state, Signal.ENDED, Happening(end=ended.end, keep=kept)))
         self._changed()
+
+
+def _look(loading: asyncio.Future[None]) -> None:
+    if not loading.cancelled():
+        loading.exception()

@@ -140,10 +140,12 @@ class Lane:
                     self._held.append((entry, role))
                 elif entry.command or asks("hermes_message"):
                     self._taking += 1
+                    self._running = False  # it may wait: what comes meanwhile begins a task of its own (T5)
                     try:
                         await self._take(entry, role)
                     finally:
                         self._taking -= 1
+                    self._running = True
                 else:
                     self.conversation.arrive(entry, role)
         except Exception as error:

@@ -42,7 +42,7 @@ class View:
             one.activity.state,
             one.state.turns if running else None,
             one.activity.tool,
-            tuple(inbox.waiting(one.state)),
+            inbox.waiting(one.state),
             tuple(inbox.notes(one.state)),
             one.state.replies,
             one.mode,
@@ -54,9 +54,8 @@ class View:
     async def cancel(self, ids: Iterable[str]) -> list[Entry]:
         """Cancel waiting entries that the person may cancel: the own ones, an admin any (D2)."""
         if self._role < Role.ADMIN:
-            state = self._conversation.state
-            known = {one.id: one for one in (*inbox.waiting(state), *inbox.notes(state))}
-            ids = [id_ for id_ in ids if id_ in known and known[id_].author.id == self._entry.author.id]
+            found = [inbox.find(self._conversation.state, id_) for id_ in ids]
+            ids = [one.id for one in found if one is not None and one.author.id == self._entry.author.id]
         return self._conversation.cancel(ids)
 
     async def enter(self, text: str, when: When, quote: str | None = None) -> Entered:

@@ -32,8 +32,7 @@ __all__ = [
 
 _BODY: Final = msgspec.json.Decoder(Job)
 _COLUMNS: Final = (
-    "SELECT body, state, started, ended, progress, fraction, summary, result, cut, stop, runs"
-    " FROM jobs "
+    "SELECT body, state, started, ended, progress, fraction, summary, result, cut, stop, runs FROM jobs "
 )
 _OPEN: Final = "state IN ('queued', 'running')"
 

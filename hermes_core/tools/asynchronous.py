@@ -67,7 +67,10 @@ class AsyncTool:
     `process`: the function gives back a `Program`, which outlives a restart of the runtime. `deadline` in
     seconds, None for the configured one. `idempotent`: may run again when the worker died (J12).
     `done_codes` are the exit codes of a process that count as done. `summary` makes the one line about a
-    process that ended, of its exit code (None: a signal) and the end of its output.
+    process that ended, of its exit code (None: a signal) and the end of its output. `remote`: the function
+    only watches work that goes on elsewhere, so after a restart it is called again in any case, and be it
+    to hand a stop on; its cancellation says in its argument why: "stop", "deadline" or "close" (the
+    program ends).
     """
 
     name: str
@@ -83,6 +86,7 @@ class AsyncTool:
     done_codes: frozenset[int]
     summary: Callable[[int | None, str], str] | None
     starter: Tool
+    remote: bool = False
 
     def check(self, arguments: str) -> dict[str, Any]:
         """The arguments of a job as the function takes them; `ToolError` where they no longer fit."""

@@ -307,6 +307,7 @@ def test_the_promises_are_those_that_hold_today() -> None:
         "I": range(1, 12),
         "S": range(1, 5),
         "A": range(1, 10),
+        "J": range(1, 14),
         "P": (1, 2, 3),
     }
     assert listed == [

@@ -11,7 +11,7 @@ import itertools
 import logging
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +67,10 @@ class Expected:
             self.waiting = sorted([*self.riding, *self.waiting])
         self.riding = []
 
-    def cancel(self, *, riding: bool = False, first: bool = False) -> None:
-        """All that wait, the first one only, or those that ride as well."""
-        gone = self.waiting[:1] if first else list(self.waiting)
-        self.waiting = self.waiting[len(gone) :]
+    def cancel(self, *, riding: bool = False, first: bool = False, kept: Container[str] = ()) -> None:
+        """All that wait but `kept`, the first one only, or those that ride as well."""
+        gone = [note for note in self.waiting if note[2] not in kept][: 1 if first else None]
+        self.waiting = [note for note in self.waiting if note not in gone]
         if riding:
             gone += self.riding
             self.riding = []
@@ -125,9 +125,17 @@ class Run:
             folder, plugins=plugins, config=config, store=store, platform=FakePlatform(), model=model
         )
 
-    async def crash(self, world: World) -> None:
-        """The program is gone; what its tasks still do reaches nothing."""
+    async def crash(self, world: World, expected: Expected) -> None:
+        """The program is gone; what its tasks still do reaches nothing.
+
+        A /new that was not answered yet is carried out again, and cancels what was noted meanwhile.
+        """
         self.line.cut = True
+        here = world.store._conversations.get(HERE)
+        entries = here.entries.values() if here is not None else ()
+        if here is not None and any(one.text == "/new" and one.id in here.waiting for one in entries):
+            noted = {one.text for one in entries if one.at_reply is not None}
+            expected.cancel(riding=True, kept={text for _, _, text in expected.waiting} - noted)
         self.bed.runtime.services.closing = True
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
@@ -169,6 +177,21 @@ KINDS = st.lists(st.sampled_from(["text", "text", "text", "tools", "fail"]), max
 # /new while a tool does not let go, and a crash before the turn has ended
 @example(
     moves=[("after", 0), ("say", "hello"), ("model",), ("say", "/new"), ("crash",)],
+    kinds=["tools"],
+    quiet=0.0,
+    keep="finished",
+    slow=False,
+)
+@example(
+    moves=[("say", "hello"), ("model",), ("say", "/new"), ("after", 0), ("crash",)],
+    kinds=["tools"],
+    quiet=0.0,
+    keep="finished",
+    slow=False,
+)
+# a command that comes while another one waits for something
+@example(
+    moves=[("say", "hello"), ("model",), ("say", "/new"), ("say", "hello"), ("after", 0)],
     kinds=["tools"],
     quiet=0.0,
     keep="finished",
@@ -225,7 +248,7 @@ async def story(
                 await platform.say("hello")
                 # a start does not open a quiet window again: what was gathered begins, and the note comes after it
                 if crashes and not config["conversation"]["quiet"]:
-                    await current.crash(world)
+                    await current.crash(world, expected)
                     current = Run(world, expected, folder, drawn, config, slow)
                     await current.bed.__aenter__()
             case ("model",):
@@ -235,7 +258,7 @@ async def story(
             case ("second",):
                 await asyncio.sleep(1)
             case ("crash",):
-                await current.crash(world)
+                await current.crash(world, expected)
                 current = Run(world, expected, folder, drawn, config, slow)
                 await current.bed.__aenter__()
         await asyncio.sleep(0.02)  # all that follows at once has happened

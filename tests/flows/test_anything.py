@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hermes_basics.plugin import BasicsPlugin
-from hermes_busy.plugin import BusyPlugin
-from hermes_steer.plugin import SteerPlugin
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hermes_basics.plugin import BasicsPlugin
+from hermes_busy.plugin import BusyPlugin
 from hermes_core import history
 from hermes_core.errors import ModelError
 from hermes_core.hookspecs import hookimpl
@@ -33,6 +32,7 @@ from hermes_core.testing.memory import MemoryStore
 from hermes_core.testing.platform import FakePlatform
 from hermes_core.testing.virtual import run
 from hermes_core.tools import Tool, tool
+from hermes_steer.plugin import SteerPlugin
 
 HERE = Address("fake", "agent", "1")
 TOKEN = re.compile(r"\bw\d+\b")
@@ -167,7 +167,7 @@ class Run:
             folder,
             plugins=[BusyPlugin(), SteerPlugin(), BasicsPlugin(), self.tools],
             config={"conversation": {"busy": mode}, "interrupt": {"keep": keep}},
-            store=self.cable,  # type: ignore[arg-type]
+            store=self.cable,
             platform=FakePlatform(),
             model=self.model,  # type: ignore[arg-type]
         )
@@ -198,8 +198,11 @@ class Run:
 
 PEOPLE = st.sampled_from(["ann", "ann", "bob"])
 TEXTS = st.sampled_from(
-    ["TOKEN", "TOKEN", "TOKEN", "/steer TOKEN", "/queue TOKEN", "/interrupt TOKEN", "/followup TOKEN"]
-    + ["/stop", "/interrupt", "/new", "/busy queue", "/busy steer", "/busy default", "/queue clear", "/status"]
+    (
+        *("TOKEN", "TOKEN", "TOKEN", "/steer TOKEN", "/queue TOKEN", "/interrupt TOKEN", "/followup TOKEN"),
+        *("/stop", "/interrupt", "/new", "/busy queue", "/busy steer", "/busy default"),
+        *("/queue clear", "/status"),
+    )
 )
 MOVES = st.lists(
     st.one_of(

@@ -278,6 +278,23 @@ def test_t5_nothing_waits_behind_a_slow_command(tmp_path: Path) -> None:
     run(story())
 
 
+def test_t5_nor_does_what_comes_while_it_has_been_waiting_for_a_while(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Bed(tmp_path, plugins=[Commands()]) as bed:
+            clock = asyncio.get_running_loop()
+            await bed.platform.say("/slow")
+            for text in ("/slow", "/echo quick", "hello"):
+                await asyncio.sleep(0.01)
+                await bed.platform.say(text)
+            await asyncio.sleep(0.01)
+            assert clock.time() < 0.1
+            assert bed.platform.texts() == ["quick", "you said: hello"]
+            await bed.platform.settled()
+            assert bed.platform.texts()[2:] == ["at last", "at last"]
+
+    run(story())
+
+
 @pytest.mark.parametrize(
     ("text", "answer"),
     [

@@ -385,7 +385,7 @@ def test_e7_an_event_that_no_model_call_has_carried_is_not_folded(tmp_path: Path
     run(story())
 
 
-def test_j11_case_29_polling_in_a_loop_ends_with_an_error(tmp_path: Path) -> None:
+def test_case_29_polling_in_a_loop_ends_with_an_error(tmp_path: Path) -> None:
     async def story() -> None:
         polls = [
             later(lambda r, n=n: [call("get_job_status", f"p{n}", job_id=job_of(r, "start_nap"))])  # type: ignore[misc]
@@ -399,6 +399,21 @@ def test_j11_case_29_polling_in_a_loop_ends_with_an_error(tmp_path: Path) -> Non
             assert "note" not in json.loads(answers[0].text)
             assert json.loads(answers[1].text)["note"].startswith("Nothing new; you will be told")
             assert "Stop polling" in answers[-1].text
+
+    run(story())
+
+
+@pytest.mark.parametrize("tool", ["list_jobs", "get_job_result"])
+def test_j11_listing_and_reading_in_a_loop_are_polling_too(tmp_path: Path, tool: str) -> None:
+    async def story() -> None:
+        def poll(request: Request) -> list[ToolCall]:
+            more = {"job_id": job_of(request, "start_nap")} if tool == "get_job_result" else {}
+            return [call(tool, f"p{len(request.items)}", **more)]
+
+        async with bed(tmp_path, [start("nap", seconds=500), *[poll] * 8, "I give up"]) as b:
+            assert await b.say("go") == "I give up"
+            steps = [one for one in b.model.requests[-1].items if isinstance(one, Step)][1:]
+            assert [one.results[0].error for one in steps] == [False] * 6 + [True] * 2
 
     run(story())
 

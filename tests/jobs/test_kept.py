@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from hermes_core.errors import ToolError
-from hermes_core.processes import Kept, KeptEnd, Program, attach, keep, records, sweep, tree
+from hermes_core.processes import Kept, KeptEnd, Program, attach, forget, keep, records, sweep, tree
 
 pytestmark = pytest.mark.skipif(
     not tree.VISIBLE, reason="what is proven here needs /proc and child subreapers"
@@ -140,6 +140,18 @@ async def test_what_ended_while_nobody_looked_has_its_true_end(place: Place) -> 
     kept.let_go()
     await until(lambda: "end" in records.read(place.record))
     assert attach(place.record) == KeptEnd(code=5)
+
+
+async def test_what_was_never_begun_never_will_be_also_when_its_record_is_to_be_forgotten(
+    place: Place, mark: str
+) -> None:
+    """(J12) Under load a keeper may need longer than all that happens to its job meanwhile."""
+    assert attach(place.record) is None
+    forget(place.record)
+    assert await place.keep(f"sleep {mark}").wait() == KeptEnd(begun=False)
+    place.record.write_text("void yes\nboot another\n")
+    forget(place.record)
+    assert not place.record.exists(), "after a start of the machine nothing can be late"
 
 
 async def test_what_was_never_begun_never_will_be(place: Place, mark: str) -> None:

@@ -15,15 +15,15 @@ from typing import Any
 import psutil
 import pytest
 
-from hermes_core.errors import KeyInUse
+from hermes_core.errors import JobError, KeyInUse, ToolError
 from hermes_core.hookspecs import hookimpl
-from hermes_core.job import Job, JobRequest, JobState
+from hermes_core.job import Job, JobRequest, JobState, job_id
 from hermes_core.jobs.control import ask
 from hermes_core.messages import Author
 from hermes_core.processes import records, tree
 from hermes_core.store.sqlite import SQLiteStore
 from hermes_core.testing.bed import Bed
-from hermes_core.tools import AsyncTool, Program, async_tool
+from hermes_core.tools import AsyncTool, JobContext, Program, async_tool
 from hermes_jobs.plugin import JobsPlugin
 
 pytestmark = pytest.mark.skipif(not tree.VISIBLE, reason="kept processes are proven with /proc")
@@ -121,6 +121,19 @@ def bearing(mark: str) -> list[int]:
     for process in psutil.process_iter():
         try:
             if process.status() != psutil.STATUS_ZOMBIE and mark in process.cmdline():
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def keepers(folder: Path) -> list[int]:
+    """Living keepers with their files in `folder`."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline()
+            if "keeper.py" in " ".join(words[:4]) and any(str(folder) in word for word in words):
                 found.append(process.pid)
         except psutil.Error:
             continue
@@ -393,8 +406,77 @@ async def test_a_process_whose_tool_is_gone_is_watched_to_its_end_and_a_queued_j
             "command", "a", command=f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done"
         )
         second = await house.start("command", "b", command="true")
+        await until(lambda: list((tmp_path / "data/jobs").glob("*.process")))
     house.work = Work(gone=["command"])
     async with house.open():
         assert (await house.ended(second.id)).summary == "The tool start_command is no longer there."
         (tmp_path / "go").touch()
         assert (await house.ended(first.id)).state is JobState.DONE
+
+
+async def test_a_process_that_had_not_claimed_its_record_and_has_no_tool_any_more_never_begins(
+    house: House, tmp_path: Path
+) -> None:
+    """(J12) A restart within the first milliseconds: whoever comes late starts nothing, and that is told."""
+    async with house.open():
+        job = await house.start("command", command=f"echo x >> {tmp_path}/ran")
+        while (await house.bed.runtime.jobs.status(job.id)).state is JobState.QUEUED:
+            await asyncio.sleep(0)
+    house.work = Work(gone=["command"])
+    async with house.open():
+        ended = await house.ended(job.id)
+        assert ended.state in (JobState.LOST, JobState.DONE)
+        if ended.state is JobState.LOST:
+            await until(lambda: not keepers(tmp_path))
+        assert (tmp_path / "ran").exists() == (ended.state is JobState.DONE)
+
+
+# ---- functions with programs of their own
+
+
+class Helper:
+    """A function that runs a program."""
+
+    @hookimpl
+    def hermes_async_tools(self) -> Iterable[AsyncTool]:
+        @async_tool
+        async def wrapped(context: JobContext, command: str) -> str:
+            """Run a program inside of a function."""
+            ended = await context.run(Program(("/bin/sh", "-c", command)))
+            return f"code {ended.code}: {ended.output}"
+
+        return [wrapped]
+
+
+async def test_a_program_of_a_function_ends_with_its_job(house: House, mark: str) -> None:
+    house.work = Helper()  # type: ignore[assignment]
+    async with house.open():
+        good = await house.start("wrapped", "a", command="echo hi; exit 2")
+        assert (await house.ended(good.id)).summary == "code 2: hi"
+        endless = await house.start("wrapped", "b", command=f"trap '' TERM; sleep {mark} & wait")
+        await until(lambda: bearing(mark))
+        assert (await house.bed.runtime.jobs.stop(endless.id, 5.0)).state is JobState.CANCELLED
+        assert not bearing(mark)
+        failing = await house.start("wrapped", "c", command=f"sleep {mark}")
+        await until(lambda: bearing(mark))
+    assert not bearing(mark), "it cannot outlive the program"
+    store = await SQLiteStore.open(house.folder / "data")
+    lost = await store.job(failing.id)
+    assert lost is not None
+    assert lost.state is JobState.LOST
+    await store.close()
+
+
+async def test_arguments_are_checked_also_where_no_model_sent_them(house: House) -> None:
+    async with house.open():
+        for wrong in ({}, {"command": 1}, {"command": "true", "more": 1}):
+            with pytest.raises(ToolError):
+                await house.start("command", **wrong)
+        with pytest.raises(JobError, match="no async tool"):
+            await house.start("nothing")
+        with pytest.raises(JobError, match="key is missing"):
+            await house.start("command", " ", command="true")
+        itself = job_id(house.bed.platform.address(), "k")
+        with pytest.raises(JobError, match="depend on itself"):
+            await house.start("command", depends_on=[itself], command="true")
+        assert await house.bed.store.jobs() == []

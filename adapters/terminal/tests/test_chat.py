@@ -284,9 +284,7 @@ def test_j13_the_progress_of_jobs_is_edited_in_the_status_line_and_their_end_is_
     terminal.type("job\r")
     terminal.until_shown("2 jobs, a: running, 25%")
     terminal.until_shown("2 jobs, a: running, 75%")
-    screen = terminal.until(
-        lambda screen: "echo: job" in screen.text and screen.lines[-1].startswith("idle")
-    )
+    screen = terminal.until(lambda screen: "echo: job" in screen.text and screen.lines[-1].startswith("idle"))
     assert "jobs" not in screen.lines[-1]
     assert screen.text.count("⚙ a: done, well") == screen.text.count("⚙ b: done, well") == 1
     assert "25%" not in screen.text

@@ -142,9 +142,10 @@ async def _clear(context: Context) -> str:
     waiting = context.conversation.snapshot().waiting
     if not waiting:
         return "Nothing waits."
-    gone = await context.conversation.cancel([entry.id for entry in waiting])
+    before = [entry.id for entry in waiting]
+    gone = await context.conversation.cancel(before)
     said = f"Cancelled {_count(len(gone), 'waiting message')}."
-    rest = len(waiting) - len(gone)
+    rest = len(before) - len(gone)
     return f"{said} Those of other people stay: {rest}." if rest else said
 
 

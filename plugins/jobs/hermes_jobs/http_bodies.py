@@ -60,11 +60,13 @@ def start_of(request: Request) -> Start:
             headers={"Accept": "application/json"},
         )
     try:
-        return msgspec.json.decode(request.body, type=Start)
-    except msgspec.ValidationError as error:
-        raise Problem(422, f"The body does not fit: {error}.") from error
+        body = msgspec.json.decode(request.body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Problem(400, "The body is not valid JSON.") from error
+    try:
+        return msgspec.convert(body, Start)
+    except msgspec.ValidationError as error:
+        raise Problem(422, f"The body does not fit: {error}.") from error
 
 
 def seconds_of(deadline: float | str | None) -> float | None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 import httpcore
@@ -28,6 +29,7 @@ from hermes_jobs.http_guard import Forbidden, Guarded, is_public, literal
 __all__ = ["SCHEDULE", "Callbacks", "Post", "check_url", "message_of", "post"]
 
 log = logging.getLogger("hermes.jobs")
+T = TypeVar("T")
 
 SCHEDULE: Final = (0, 5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400)
 """Seconds before each attempt, from the one before; the last one that fails is the end of it."""
@@ -36,6 +38,15 @@ TIMEOUT: Final = 15.0  # seconds for one attempt as a whole
 TOGETHER: Final = 16  # attempts at a time
 STORE_PAUSE: Final = 5.0  # seconds until a note that the disk did not take is tried again
 GONE: Final = 410  # the receiver wants no more
+
+# ValueError: a host that no certificate can name
+_NO_ANSWER: Final = (
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.TimeoutException,
+    OSError,
+    ValueError,
+)
 
 Post = Callable[[str, Mapping[str, str], bytes], Awaitable[int]]
 """Sends a body once and gives the status; raises where there is none."""
@@ -69,13 +80,14 @@ class Callbacks:
     async def _deliver(self, id_: str) -> None:
         """From the first attempt to the last."""
         try:
-            job = await self._site.jobs.status(id_)
-            delivery = await self._site.store.delivery(id_)
+            job = await self._patiently(lambda: self._site.jobs.status(id_))
+            delivery = await self._patiently(lambda: self._site.store.delivery(id_))
             while delivery is not None and delivery.state is DeliveryState.WAITING:
                 await self._site.pause(max(0.0, delivery.due - self._site.wall()))
                 async with self._places:
-                    delivery = await self._attempt(job, delivery)
-                await self._note(delivery)
+                    delivery = noted = await self._attempt(job, delivery)
+                # Until the disk takes it: an attempt that is not noted would be made again.
+                await self._patiently(functools.partial(self._site.store.note_delivery, noted))
         except NoSuchJob:
             log.error("the callback of job %s has no job", id_)
         finally:
@@ -92,7 +104,7 @@ class Callbacks:
             said = "the address is not public"
         except TimeoutError:
             said = f"no answer within {TIMEOUT:.0f} s"
-        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as error:
+        except _NO_ANSWER as error:
             said = f"no answer: {type(error).__name__}"
         made = delivery.attempts + 1
         if 200 <= status < 300:
@@ -106,13 +118,13 @@ class Callbacks:
             log.warning("the callback of job %s is given up after %d attempts: %s", job.id, made, said)
         return replace(delivery, attempts=made, state=state, said=said)
 
-    async def _note(self, delivery: Delivery) -> None:
-        """Until the disk takes it: an attempt that is not noted would be made again."""
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask the store until it answers."""
         while True:
             try:
-                return await self._site.store.note_delivery(delivery)
+                return await ask()
             except StoreError as error:
-                log.error("how the callback of job %s went cannot be kept: %s", delivery.job, error)
+                log.error("a callback waits for the store: %s", error)
             await self._site.pause(STORE_PAUSE)
 
 
@@ -172,7 +184,7 @@ def check_url(url: str, private: bool | None) -> None:
         )
     try:
         parts = urlsplit(url)
-        host = parts.hostname or ""
+        host = (parts.hostname or "").rstrip(".")
         parts.port  # noqa: B018 - raises for what is no port
     except ValueError as error:
         raise Problem(422, "callback_url: this is no URL.") from error

@@ -25,20 +25,21 @@ _KEY: Final[_Node] = {
     "required": True,
     "description": "A text of the caller's own that names this start, bare or as a quoted string. "
     "The same key with the same body gives the same job.",
-    "schema": {"type": "string", "pattern": "^[A-Za-z0-9._:~-]{1,255}$"},
+    # without a type: every text is one, also what looks like a number or a list
+    "schema": {"pattern": r'^([!#-+\--~]{1,255}|"([ !#-\[\]-~]|\\["\\]){1,253}")$'},
 }
 _CURSOR: Final[_Node] = {
     "name": "cursor",
     "in": "query",
-    "description": "Where to read on: `next_cursor` of the page before; 0 is the beginning. "
+    "description": "Where to read on: `next_cursor` of the page before; 0 or nothing is the beginning. "
     "With a cursor also what the job put out before its end, or before it was stopped.",
-    "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+    "schema": {"type": "string", "pattern": "^[0-9]{0,18}$"},
 }
 _KNOWN: Final[_Node] = {
     "name": "If-None-Match",
     "in": "header",
-    "description": "The ETag of an earlier answer.",
-    "schema": {"type": "string", "pattern": '^"[0-9a-f]{1,40}"$'},
+    "description": "The ETag of an earlier answer; anything else is as good as nothing.",
+    "schema": {},
 }
 _LOCATION: Final[_Node] = {"description": "Where to look at the job.", "schema": {"type": "string"}}
 _RETRY: Final[_Node] = {
@@ -139,15 +140,26 @@ _PAGE: Final = _object(
     }
 )
 
+_EXAMPLE: Final = {"tool": "command", "arguments": {"command": "echo hello"}, "deadline": "30m"}
+
 START: Final[_Node] = {
     "operationId": "startJob",
     "summary": "Start a job, or find the one with the same key.",
     "parameters": [_KEY],
-    "requestBody": {"required": True, "content": {"application/json": {"schema": _BODY}}},
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": _BODY, "example": _EXAMPLE}},
+    },
     "responses": {
-        "202": _answer(
-            "The job is kept, and will be done.", _ACCEPTED, Location=_LOCATION, Retry_After=_RETRY
-        ),
+        "202": {
+            **_answer(
+                "The job is kept, and will be done.", _ACCEPTED, Location=_LOCATION, Retry_After=_RETRY
+            ),
+            "links": {
+                name: {"operationId": name, "parameters": {"id": "$response.body#/job_id"}}
+                for name in ("getJob", "getJobResult", "stopJob")
+            },
+        },
         "400": _problem("No key, or no JSON."),
         "409": _problem("The first request with this key is being accepted.", Retry_After=_RETRY),
         "413": _problem("The body is too large."),

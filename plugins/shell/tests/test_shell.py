@@ -111,7 +111,9 @@ async def test_the_timeout_ends_all_that_the_command_started(scope: Scope) -> No
     before = {one.pid for one in psutil.Process().children(recursive=True)}  # servers of other tests
     begun = time.monotonic()
     calling = asyncio.create_task(call(scope, run_command(), command=script, timeout=0.4))
-    while len(found := [one for one in psutil.Process().children(recursive=True) if one.pid not in before]) < 4:
+    while (
+        len(found := [one for one in psutil.Process().children(recursive=True) if one.pid not in before]) < 4
+    ):
         assert time.monotonic() - begun < 3
         await asyncio.sleep(0.002)
     outcome = await calling
