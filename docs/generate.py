@@ -158,14 +158,15 @@ def floors() -> str:
 
 def rooms() -> str:
     """What the modules that are packages have inside."""
-    packages = sorted(file.parent for file in (ROOT / "hermes_core").glob("*/__init__.py"))
+    packages = sorted(file.parent for file in (ROOT / "hermes_core").glob("*/**/__init__.py"))
     return "\n".join(_rooms(package) for package in packages)
 
 
 def _rooms(package: Path) -> str:
     names = sorted(file.stem for file in package.glob("*.py") if file.stem != "__init__")
-    lines = [f"**{package.name}**\n"]
-    lines.extend(f"- `{package.name}.{name}`: {_sentence(f'{package.name}.{name}')}" for name in names)
+    here = ".".join(package.relative_to(ROOT / "hermes_core").parts)
+    lines = [f"**{here}**\n"]
+    lines.extend(f"- `{here}.{name}`: {_sentence(f'{here}.{name}')}" for name in names)
     return "\n".join(lines) + "\n"
 
 

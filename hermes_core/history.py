@@ -108,7 +108,9 @@ def introduced(entries: Iterable[Entry], items: Iterable[Item]) -> list[Entry]:
 
 def _introduced(entry: Entry, known: str) -> Entry:
     started = (event_job(entry.id) or "") in known
-    text = entry.text if started else f"{entry.text}\nThis conversation no longer holds its start: {entry.quote}"
+    text = (
+        entry.text if started else f"{entry.text}\nThis conversation no longer holds its start: {entry.quote}"
+    )
     return msgspec.structs.replace(entry, text=text, quote=None)
 
 

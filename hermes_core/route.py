@@ -87,8 +87,8 @@ class Route(msgspec.Struct, frozen=True):
 class Site(msgspec.Struct, frozen=True):
     """What routes work with, the same for every plugin.
 
-    `spawn` begins a task that is cancelled when the server ends; afterwards nothing begins. `wall` gives seconds since 1970, `pause`
-    waits for so many seconds.
+    `spawn` begins a task that is cancelled when the server ends; afterwards nothing begins. `wall` gives
+    seconds since 1970, `pause` waits for so many seconds.
     """
 
     jobs: Jobs

@@ -58,7 +58,8 @@ def code_blocks(part: Part, dialect: Dialect) -> list[str]:
 
 def put_together(code: str, pieces: list[str]) -> bool:
     """Whether `pieces` are `code`, cut at line ends (which the cut stands for) or inside lines."""
-    ends = {0}  # a piece that begins with a line end can follow a cut inside the line or behind it: both are tried
+    # A piece that begins with a line end can follow a cut inside the line or behind it: both are tried.
+    ends = {0}
     for index, piece in enumerate(pieces):
         begins = ends | {at + 1 for at in ends if index > 0 and code[at : at + 1] == "\n"}
         ends = {at + len(piece) for at in begins if code.startswith(piece, at)}

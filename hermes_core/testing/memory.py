@@ -125,7 +125,11 @@ class MemoryStore:
         if here is None or entry.id not in here.waiting:
             return Done(False)
         here.entries[entry.id] = replace(
-            here.entries[entry.id], text=entry.text, attachments=entry.attachments, when=entry.when, quote=entry.quote
+            here.entries[entry.id],
+            text=entry.text,
+            attachments=entry.attachments,
+            when=entry.when,
+            quote=entry.quote,
         )
         return Done(True)
 

@@ -324,7 +324,9 @@ class StoreContract(JobContract):
         await store.set_busy(HERE, None)
         assert (await store.conversation(HERE)).busy is None
 
-    async def test_a_message_is_found_by_the_ids_under_which_the_platform_keeps_it(self, store: Store) -> None:
+    async def test_a_message_is_found_by_the_ids_under_which_the_platform_keeps_it(
+        self, store: Store
+    ) -> None:
         """(T3)"""
         await store.post(outgoing("k", text="first part, second part"))
         await store.post(outgoing("other"))
@@ -334,7 +336,9 @@ class StoreContract(JobContract):
         assert await store.text_of(HERE, "p3") is None
         assert await store.text_of(THERE, "p1") is None
 
-    async def test_waiting_notes_are_read_with_their_conversation_and_not_at_a_start(self, store: Store) -> None:
+    async def test_waiting_notes_are_read_with_their_conversation_and_not_at_a_start(
+        self, store: Store
+    ) -> None:
         """(A3, A4)"""
         await store.admit(msgspec.structs.replace(entry("n1"), when=When.AT_REPLY, at_reply=3))
         await store.admit(msgspec.structs.replace(entry("n2"), when=When.AT_REPLY, at_reply=0))

@@ -286,7 +286,9 @@ def check(world: World, sent: list[Outgoing], keep: str) -> None:
         assert used[token] <= 1, f"{token} stands in two prompts"
         done = used[token] + world.cancelled[id_]
         if keep == "finished":
-            assert done == 1, f"{token} was used {used[token]} times and cancelled {world.cancelled[id_]} times"
+            assert done == 1, (
+                f"{token} was used {used[token]} times and cancelled {world.cancelled[id_]} times"
+            )
         assert done <= 1
     assert here is None or (not here.waiting and here.running is None), "nothing waits at the end"
     replies = [turn.reply for turn in ended if turn.reply is not None]

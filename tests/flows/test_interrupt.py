@@ -565,7 +565,9 @@ def test_t7_new_during_a_turn_starts_an_empty_history_and_says_what_it_cancelled
 def test_t6_receipts_can_be_switched_off(tmp_path: Path) -> None:
     async def story() -> None:
         hold = Hold()
-        async with bed(tmp_path, [["x", hold]], config={"conversation": {"busy": "queue", "receipts": False}}) as b:
+        async with bed(
+            tmp_path, [["x", hold]], config={"conversation": {"busy": "queue", "receipts": False}}
+        ) as b:
             await b.platform.say("work")
             await hold.reached.wait()
             await b.platform.say("more")

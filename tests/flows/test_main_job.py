@@ -576,7 +576,9 @@ def test_d6_what_waited_at_a_crash_is_one_batch_also_where_plugins_look_at_messa
     async def story() -> None:
         store = MemoryStore()
         for number in range(3):
-            await store.admit(Entry(f"m{number}", Address("fake", "agent", "1"), ANN, f"text {number}", When.INTERRUPT))
+            await store.admit(
+                Entry(f"m{number}", Address("fake", "agent", "1"), ANN, f"text {number}", When.INTERRUPT)
+            )
         await store.admit(Entry("m4", Address("fake", "agent", "1"), ANN, "when is it?", When.INTERRUPT))
         faq = Faq()
         async with Bed(tmp_path, plugins=[faq], store=store) as bed:
