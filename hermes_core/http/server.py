@@ -162,6 +162,7 @@ def _listen(host: str, port: int) -> socket.socket:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
+            listener.listen(128)  # from here on nobody is turned away: "ready" may be said
             listener.setblocking(False)
         except OSError:
             listener.close()

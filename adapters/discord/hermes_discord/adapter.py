@@ -1,0 +1,365 @@
+"""DiscordAdapter: one bot, from its connection to what it sends and shows.
+
+Theory of operation. `run` makes a new client and serves it until it fails for good, inside a task group
+that owns every task of the adapter. discord.py hands events over one by one (`_told`); none of them is
+waited for there. `send` needs the client of the moment, and asks to be tried again where there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import discord
+
+from hermes_core.adapter import (
+    Broken,
+    Drafted,
+    Features,
+    Gateway,
+    Progress,
+    Received,
+    Sent,
+    Shown,
+    Working,
+)
+from hermes_core.errors import HermesError, SendError
+from hermes_core.messages import Address, Outgoing
+from hermes_core.pacing import Budget, Rate, Slot, Typing, Want
+from hermes_discord.convert import target_of
+from hermes_discord.intake import Intake, remember
+from hermes_discord.limits import CHANNEL_RATES, LONGEST_TEXT, PLATFORM, REQUESTS, TYPING
+from hermes_discord.line import Line
+from hermes_discord.notebook import Notebook
+from hermes_discord.render import CLOSED, complete, cut, nonce, told_apart
+from hermes_discord.slash import Slash
+from hermes_discord.writing import Desk, Writing
+
+__all__ = ["DiscordAdapter"]
+
+log = logging.getLogger("hermes.discord")
+
+FEATURES: Final = Features(
+    max_text=LONGEST_TEXT,
+    drafts=True,
+    status=True,
+    receipts=True,
+    lookup=True,
+    edits=True,
+    deletes=True,
+    threads=True,
+    native_replies=True,
+)
+RECEIPTS: Final = {"queued": "🕓", "steering": "↪️", "interrupting": "✋", "cancelled": "❌"}
+BUSY: Final = ("thinking", "tool", "stopping")
+SLOW: Final = 0.25  # seconds after which a turn shows that it is typing; most answers of commands are faster
+WRITTEN_EVERY: Final = 1.0  # seconds between two writings of the notebook
+_TROUBLE: Final = (HermesError, discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
+
+
+class DiscordAdapter:
+    """`notebook`: the file that outlives the process; None: nothing is taken up after a restart.
+
+    `requests`: how many a second the platform allows the account. `heartbeat_timeout`: seconds of silence
+    after which the connection counts as dead. `connect` makes the client of each connection.
+    """
+
+    platform = PLATFORM
+    features = FEATURES
+
+    def __init__(
+        self,
+        token: str,
+        *,
+        base_url: str = "",
+        gateway_url: str = "",
+        message_content: bool = True,
+        slash: bool = True,
+        catch_up: float = 3600.0,
+        notebook: Path | None = None,
+        requests: float = REQUESTS,
+        heartbeat_timeout: float = 60.0,
+        connect: Callable[..., Line] = Line,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._token = token
+        self._connect = connect
+        self._place: dict[str, Any] = {
+            "base_url": base_url,
+            "gateway_url": gateway_url,
+            "message_content": message_content,
+            "heartbeat_timeout": heartbeat_timeout,
+        }
+        self._slashes = slash
+        self._catch_up = catch_up
+        self._wall = wall
+        self._clock = clock
+        account = (Rate(requests, burst=max(1, int(requests))),)
+        self._budget = Budget(lambda channel: CHANNEL_RATES, account, clock)
+        self._desk = Desk(Notebook(notebook), self._budget, clock)
+        self._writings: dict[str, Writing] = {}  # by the key of the reply that each becomes
+        self._last: dict[Address, Writing] = {}
+        self._dead = set(self._desk.notebook.unfinished())  # texts that a former run did not finish
+        self._typing = Typing(TYPING)
+        self._typed = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._intake: Intake | None = None
+        self._slash: Slash | None = None
+        self._doubtful: dict[str, dict[str, str]] = {}
+        self._asked: dict[Address, int] = {}
+        self._lines: dict[str, tuple[str, str]] = {}
+
+    # -- the connection
+
+    async def run(self, gateway: Gateway) -> None:
+        """Serve until cancelled; `ConfigError` for a refused token or a missing intent."""
+        failure: BaseException | None = None
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            line = self._connect(self._told, **self._place)
+            self._intake = Intake(
+                gateway, line, self._desk.notebook, self._spawn, self._say, self._wall, self._catch_up
+            )
+            self._slash = Slash(gateway, line, self._intake.address, self._spawn)
+            self._gateway, self._line = gateway, line
+            standing = [group.create_task(self._type()), group.create_task(self._note())]
+            try:
+                await line.serve(self._token)
+            except _TROUBLE as error:
+                failure = error  # carried out of the group, which would wrap it
+            finally:
+                self._desk.line = self._group = None
+                for task in [*standing, *self._tasks]:
+                    task.cancel()
+                self._desk.notebook.write()
+        if failure is not None:
+            raise failure
+
+    def _told(self, event: str, args: tuple[Any, ...]) -> bool:
+        """Take an event from discord.py; True if nobody else needs it."""
+        assert self._intake is not None, "events come while the adapter runs"
+        assert self._slash is not None, "events come while the adapter runs"
+        match event:
+            case "message":
+                self._intake.message(args[0])
+            case "raw_message_edit":
+                self._intake.edited(args[0])
+            case "raw_message_delete":
+                self._intake.deleted(args[0].channel_id, {args[0].message_id})
+            case "raw_bulk_message_delete":
+                self._intake.deleted(args[0].channel_id, args[0].message_ids)
+            case "interaction":
+                self._spawn(self._slash.take(args[0]))
+            case "connect":
+                self._up(self._intake, self._slash)
+            case "resumed":
+                self._gateway.ready()
+            case _:
+                return False
+        return True
+
+    def _up(self, intake: Intake, slash: Slash) -> None:
+        """A new session: messages arrive from now on, behind those that were missed."""
+        first = self._desk.line is None
+        self._desk.line = self._line
+        intake.missed()
+        self._gateway.ready()
+        if first and self._slashes:
+            self._spawn(slash.sync())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._group is None:
+            work.close()
+            return
+        task = self._group.create_task(self._guarded(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except SendError as error:  # something passing was not shown; what must arrive goes through `send`
+            log.info("not shown: %s", error)
+        except Exception as error:  # the edge to the platform: a strange event must not end the connection
+            log.error("an event of Discord, or something to be shown there, failed", exc_info=error)
+
+    async def _note(self) -> None:
+        while True:
+            await asyncio.sleep(WRITTEN_EVERY)
+            self._desk.notebook.write()
+
+    # -- sending
+
+    async def send(self, outgoing: Outgoing) -> Sent:
+        """Deliver one message whole, in place of its draft where there is one."""
+        line = self._desk.line
+        if line is None:
+            raise SendError("There is no connection to Discord.", retry_after=1.0)
+        address = outgoing.address
+        self._stop_typing(address)
+        writing = self._writings.pop(outgoing.key, None)
+        if writing is not None:
+            return await writing.finish(outgoing)
+        slots = await self._shown_already(line, outgoing)
+        writing = Writing(self._desk, line, target_of(address), outgoing.key, self._quoted(outgoing))
+        return await writing.finish(outgoing, slots)
+
+    async def _shown_already(self, line: Line, outgoing: Outgoing) -> tuple[Slot, ...]:
+        """The messages that show a part of this text: the draft of a dead run, a command's placeholder."""
+        contents = cut(outgoing.text, True)
+        if self._slash is not None and not outgoing.turn and contents:
+            original = await self._slash.answer(outgoing.answers, contents[0])
+            if original is not None:
+                return (Slot(original, contents[0]),)
+        doubtful = self._doubtful.pop(outgoing.key, None)
+        if doubtful is None or not outgoing.answers or not outgoing.answers.isdigit():
+            return ()
+        found: list[Slot] = []
+        for posted, content in doubtful.items():
+            index = len(found)
+            after = int(posted) > int(outgoing.answers)
+            if index < len(contents) and after and told_apart(content) and content == contents[index].strip():
+                found.append(Slot(posted, contents[index]))
+        return tuple(found)
+
+    def _quoted(self, outgoing: Outgoing) -> int | None:
+        """The message that this one answers natively; in a direct chat it is plain what is meant."""
+        known = self._intake.latest.get(outgoing.address) if self._intake is not None else None
+        answers = outgoing.answers or ""
+        return int(answers) if known is not None and known[1] and answers.isdigit() else None
+
+    async def find(self, key: str, address: Address) -> Sent | None:
+        """The message with this key, by its nonces; None also where not all of it is certainly there.
+
+        Then `send` completes what is there, and the platform itself refuses a nonce that it knows.
+        """
+        line = self._desk.line
+        if line is None:
+            raise SendError("There is no connection to Discord.", retry_after=1.0)
+        mine = await line.mine(target_of(address))
+        ids = complete(key, {str(one.nonce): str(one.id) for one in mine if one.nonce is not None})
+        if ids is None:
+            self._doubtful[key] = {str(one.id): one.content.strip() for one in mine}
+        return Sent(ids) if ids is not None else None
+
+    async def _say(self, outgoing: Outgoing) -> None:
+        with contextlib.suppress(SendError):
+            await self.send(outgoing)
+
+    # -- showing
+
+    def show(self, address: Address, shown: Shown) -> None:
+        """Show something passing; nothing is shown while there is no connection."""
+        line = self._desk.line
+        match shown:
+            case Broken():
+                self._break(address, shown)
+            case Working():
+                self._work(address, shown)
+            case _ if line is None:
+                pass
+            case Drafted():
+                self._draft(line, address, shown)
+            case Received():
+                if shown.kind in RECEIPTS and shown.id.isdigit():
+                    self._spawn(line.react(target_of(address), shown.id, RECEIPTS[shown.kind]))
+            case Progress():
+                self._spawn(self._progress(line, address, shown))
+
+    def _draft(self, line: Line, address: Address, shown: Drafted) -> None:
+        key = f"{address}#turn:{shown.turn}"  # as the runtime names the reply of this turn
+        writing = self._writings.get(key)
+        if writing is None:
+            if self._dead:
+                self._spawn(self._leave(line, address, key))
+            asked, behind = self._asked.get(address), self._last.get(address)
+            writing = Writing(self._desk, line, target_of(address), key, asked, behind)
+            remember(self._writings, key, writing)
+            remember(self._last, address, writing)
+        self._stop_typing(address)
+        part = writing.tell(shown.part, shown.delta)
+        if part is not None:
+            self._spawn(writing.show(part))
+
+    async def _leave(self, line: Line, address: Address, key: str) -> None:
+        """Close what a dead run left unfinished in this conversation, and will not go on with (R3)."""
+        notebook, channel = self._desk.notebook, target_of(address)
+        self._dead.discard(key)
+        for old in [one for one in self._dead if one.startswith(f"{address}#turn:")]:
+            self._dead.discard(old)
+            drafts = notebook.drafts(old)
+            if not drafts:
+                continue
+            last = drafts[max(drafts)][-1]
+            for message in await line.mine(channel):
+                if str(message.id) == last:
+                    shown = cut(f"{message.content}\n\n{CLOSED}", True)
+                    await line.edit(channel, last, shown[0] if len(shown) == 1 else CLOSED)
+            notebook.finished(old)
+
+    def _break(self, address: Address, shown: Broken) -> None:
+        writing = self._writings.pop(f"{address}#turn:{shown.turn}", None)
+        if writing is not None and self._group is not None:
+            self._spawn(writing.close())
+        elif writing is not None:
+            writing.abandon()
+            self._dead.add(writing.key)
+
+    def _work(self, address: Address, shown: Working) -> None:
+        state = shown.activity.state
+        if state == "idle":
+            self._asked.pop(address, None)
+        elif address not in self._asked and self._intake is not None:
+            latest = self._intake.latest.get(address)
+            if latest is not None and latest[1]:
+                self._asked[address] = latest[0]
+        if state in BUSY:
+            self._typing.start(str(address), self._clock() + SLOW)
+            self._typed.set()
+        else:
+            self._stop_typing(address)
+
+    def _stop_typing(self, address: Address) -> None:
+        self._typing.stop(str(address))
+
+    async def _type(self) -> None:
+        """Say for every conversation at work that the agent types, as long as it does."""
+        while True:
+            due, at = self._typing.due(self._clock())
+            for address in due:
+                channel = target_of(Address.parse(address))
+                line = self._desk.line
+                if line is not None and self._budget.ask(str(channel), Want.TYPING) == 0.0:
+                    self._spawn(line.type(channel))
+            self._typed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if at is None else max(0.0, at - self._clock())):
+                    await self._typed.wait()
+
+    async def _progress(self, line: Line, address: Address, shown: Progress) -> None:
+        """One line for a job, edited in place (J13); a line that comes too soon after the last is left out."""
+        posted, text = self._lines.get(shown.job, ("", ""))
+        channel = target_of(address)
+        contents = cut(shown.text, True)
+        if (
+            not contents
+            or text == shown.text
+            or (not shown.done and self._budget.ask(str(channel), Want.STREAM_EDIT) > 0.0)
+        ):
+            return
+        self._lines[shown.job] = (posted, shown.text)
+        if posted:
+            await line.edit(channel, posted, contents[0])
+        else:
+            posted = await line.post(channel, contents[0], nonce(f"job:{shown.job}", 0, 0, 1))
+        self._lines[shown.job] = (posted, shown.text)
+        if shown.done:
+            del self._lines[shown.job]

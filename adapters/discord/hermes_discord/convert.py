@@ -1,0 +1,123 @@
+"""From what discord.py delivers to our values. Pure: what cannot be told from the event alone is None."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import discord
+
+from hermes_core.commands import parse
+from hermes_core.markup import utf16
+from hermes_core.messages import Address, Attachment, Author, Message
+from hermes_discord.limits import LIKELY_PARTIAL, PLATFORM
+
+__all__ = ["address_of", "for_the_agent", "message_of", "readable", "slash_of", "target_of"]
+
+_KINDS: Final = (discord.MessageType.default, discord.MessageType.reply)
+_MENTION: Final = re.compile(r"<@!?(\d+)>")
+
+
+def address_of(account: str, channel: Any) -> Address | None:
+    """The conversation of this channel: a thread is one of its own, below its parent.
+
+    None for a channel of a guild of which only the id is known: it may be a thread.
+    """
+    if isinstance(channel, discord.Thread):
+        return Address(PLATFORM, account, str(channel.parent_id), str(channel.id))
+    if isinstance(channel, discord.PartialMessageable) and channel.guild_id is not None:
+        return None
+    return Address(PLATFORM, account, str(channel.id))
+
+
+def target_of(address: Address) -> int:
+    """The channel to which a message of this conversation is sent."""
+    return int(address.thread or address.channel)
+
+
+def for_the_agent(message: discord.Message, me: int, known: Callable[[str], bool]) -> bool:
+    """X4: whether the agent takes this message.
+
+    Of people, never of bots or webhooks; in a guild only what mentions the agent (or the role that is its
+    own), answers one of its messages, or is a command that is `known`.
+    """
+    author = message.author
+    if author.id == me or author.bot or message.webhook_id is not None or message.type not in _KINDS:
+        return False
+    if not _in_guild(message):
+        return True
+    if any(one.id == me for one in message.mentions):
+        return True
+    role = message.guild.self_role if message.guild is not None else None
+    if role is not None and role.id in message.raw_role_mentions:
+        return True
+    answered = message.reference.resolved if message.reference is not None else None
+    if isinstance(answered, discord.Message) and answered.author.id == me:
+        return True
+    command = parse(message.content)
+    return command is not None and known(command[0])
+
+
+def message_of(message: discord.Message, address: Address, me: int) -> Message:
+    """The message as it is handed in."""
+    reference = message.reference
+    answers = reference is not None and message.type is discord.MessageType.reply
+    return Message(
+        str(message.id),
+        address,
+        Author(str(message.author.id), message.author.display_name, message.author.bot),
+        readable(message, me),
+        tuple(_attachment(one) for one in _attachments(message)),
+        str(reference.message_id) if answers and reference is not None else None,
+        _in_guild(message),
+        utf16(message.content) >= LIKELY_PARTIAL,
+        message.created_at.timestamp(),
+    )
+
+
+def slash_of(interaction: discord.Interaction[Any], address: Address) -> Message:
+    """A slash command as the text that it stands for."""
+    data: Any = interaction.data or {}
+    words = [str(one["value"]) for one in data.get("options", ()) if "value" in one]
+    return Message(
+        str(interaction.id),
+        address,
+        Author(str(interaction.user.id), interaction.user.display_name, interaction.user.bot),
+        " ".join((f"/{data.get('name', '')}", *words)),
+        group=interaction.guild_id is not None,
+        sent=interaction.created_at.timestamp(),
+    )
+
+
+def readable(message: discord.Message, me: int) -> str:
+    """The text as people see it: mentions as names, without the agent's own at its beginning and end."""
+    text = message.content
+    if not text and message.message_snapshots:  # a forwarded message has its text in the snapshot
+        text = "\n".join(one.content for one in message.message_snapshots)
+    own = f"<@!?{me}>"
+    role = message.guild.self_role if message.guild is not None else None
+    if role is not None:
+        own = f"(?:{own}|<@&{role.id}>)"
+    bare = re.sub(rf"^(?:\s*{own}[,:]?)+\s*|(?:\s*{own})+\s*$", "", text)
+    names = {str(one.id): one.display_name for one in message.mentions}
+    kept = bare if bare or message.attachments else text
+
+    def name(match: re.Match[str]) -> str:
+        known = names.get(match[1])
+        return f"@{known}" if known else match[0]
+
+    return _MENTION.sub(name, kept)
+
+
+def _in_guild(message: discord.Message) -> bool:
+    return message.guild is not None or getattr(message.channel, "guild_id", None) is not None
+
+
+def _attachments(message: discord.Message) -> list[discord.Attachment]:
+    forwarded = [one for snapshot in message.message_snapshots for one in snapshot.attachments]
+    return [*message.attachments, *forwarded]
+
+
+def _attachment(one: discord.Attachment) -> Attachment:
+    return Attachment(one.filename, one.content_type or "application/octet-stream", one.size, one.url)

@@ -1,0 +1,66 @@
+"""What Discord allows, as data, each with its source."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hermes_core.pacing import Rate, Tempo
+
+__all__ = [
+    "CHANNEL_RATES",
+    "COMMANDS",
+    "DESCRIPTION",
+    "HISTORY_PAGE",
+    "IN_TIME",
+    "LIKELY_PARTIAL",
+    "LONGEST_PAUSE",
+    "LONGEST_TEXT",
+    "NONCE",
+    "PATIENCE",
+    "PLATFORM",
+    "REQUESTS",
+    "TEMPO",
+    "TYPING",
+]
+
+PLATFORM: Final = "discord"
+
+LONGEST_TEXT: Final = 2000
+"""Characters of a message (developer documentation, Create Message). Counted here in UTF-16 units, which
+is what the clients count, and never less than any other way to count."""
+
+LIKELY_PARTIAL: Final = 1900
+"""A message at least this long is likely a part of a paste that was split by hand to fit (T1)."""
+
+NONCE: Final = 25
+"""Characters of a nonce (Create Message). With `enforce_nonce` it is unique for "the past few minutes"."""
+
+COMMANDS: Final = 100
+"""Global slash commands of an application; one more and the whole list is refused (error 30032)."""
+
+DESCRIPTION: Final = 100
+"""Characters of the description of a command or option (Application Commands)."""
+
+IN_TIME: Final = 2.0
+"""Seconds until an interaction is answered at the latest; the platform gives 3 (Interactions)."""
+
+TYPING: Final = 8.0
+"""Seconds between two typing signs; each lasts for 10 (Trigger Typing Indicator)."""
+
+HISTORY_PAGE: Final = 100
+"""Messages of one page of the history (Get Channel Messages)."""
+
+CHANNEL_RATES: Final = (Rate(1.0, burst=5),)
+"""Observed: posts and edits share no bucket, and each has 5 in 5 s a channel; here they share one."""
+
+REQUESTS: Final = 50.0
+"""Requests of a bot in a second (Rate Limits, Global Rate Limit); large bots are granted more."""
+
+LONGEST_PAUSE: Final = 30.0
+"""Seconds for which the library may wait by itself when rate limited; it accepts no less."""
+
+PATIENCE: Final = 60.0
+"""Seconds after which a request counts as lost; longer than `LONGEST_PAUSE`, in which it may be held."""
+
+TEMPO: Final = Tempo(every=1.2)
+"""How a text is shown while it is written; edits a second apart are a safe floor."""

@@ -1,0 +1,199 @@
+"""Line: the calls to Discord, each with its outcome as `SendError` says it, and the connection itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import aiohttp
+import discord
+import yarl
+
+from hermes_core.errors import ConfigError, HermesError, SendError
+from hermes_discord.limits import LONGEST_PAUSE, PATIENCE
+
+__all__ = ["Line", "outcome", "unknown_message"]
+
+log = logging.getLogger("hermes.discord")
+
+SERVER: Final = "https://discord.com/api/v10"
+GATEWAY: Final = "wss://gateway.discord.gg/"
+CLOSING: Final = 0.7  # seconds that the end of the connection may take
+UNKNOWN_MESSAGE: Final = 10008
+_NEVER: Final = frozenset({403, 404})
+_INTENTS: Final = (
+    'Turn on "Message Content Intent" for the application (Discord developer portal, Bot), or set '
+    "message_content = false in [adapters.discord]: then only direct messages and mentions are read."
+)
+
+
+class Line(discord.Client):
+    """discord.py's client, pointed at a server, handing every event to `told` before anything else.
+
+    `told` gives False for an event that the library may dispatch as usual. The library's server is an
+    attribute of its classes, so one process talks to one server.
+    """
+
+    def __init__(
+        self,
+        told: Callable[[str, tuple[Any, ...]], bool],
+        *,
+        base_url: str = "",
+        gateway_url: str = "",
+        message_content: bool = True,
+        heartbeat_timeout: float = 60.0,
+    ) -> None:
+        discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False  # nobody speaks here
+        intents = discord.Intents(
+            guilds=True, guild_messages=True, dm_messages=True, message_content=message_content
+        )
+        super().__init__(
+            intents=intents,
+            allowed_mentions=discord.AllowedMentions.none(),
+            max_messages=None,
+            member_cache_flags=discord.MemberCacheFlags.none(),
+            chunk_guilds_at_startup=False,
+            guild_ready_timeout=0.2,
+            heartbeat_timeout=heartbeat_timeout,
+            max_ratelimit_timeout=LONGEST_PAUSE,
+        )
+        self._told = told
+        discord.http.Route.BASE = base_url.rstrip("/") or SERVER
+        discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(gateway_url or GATEWAY)
+
+    def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
+        """Hand an event on, in the order in which they come."""
+        if not self._told(event, args):
+            super().dispatch(event, *args, **kwargs)
+
+    async def serve(self, token: str) -> None:
+        """Log in and stay connected until cancelled; the library reconnects and resumes by itself.
+
+        `ConfigError` where trying again is of no use; another error where it is. Never returns.
+        """
+        try:
+            await self.start(token)
+        except discord.LoginFailure as error:
+            raise _token_refused() from error
+        except discord.PrivilegedIntentsRequired as error:
+            raise ConfigError("Discord does not let this bot read messages (4014).", _INTENTS) from error
+        except discord.ConnectionClosed as error:
+            if error.code == 4004:
+                raise _token_refused() from error
+            raise HermesError(f"Discord closed the connection for good ({error.code}).") from error
+        except AttributeError as error:
+            # the library's own fault when its very first connection fails: there is nothing to resume
+            if self.ws is not None:
+                raise
+            raise HermesError("Discord's gateway cannot be reached.") from error
+        finally:
+            await self._end()
+        raise HermesError("The connection to Discord has ended.")
+
+    async def _end(self) -> None:
+        try:
+            async with asyncio.timeout(CLOSING):
+                await self.close()
+        except TimeoutError:
+            log.info("Discord did not answer the end of the connection")
+            await self.http.close()
+
+    # -- calls
+
+    async def post(self, channel: int, content: str, nonce: str, answers: int | None = None) -> str:
+        """Post one message and give its id. The same nonce again, within minutes, finds the first one (D5)."""
+        place = self.get_partial_messageable(channel)
+        more: dict[str, Any] = {}
+        if answers is not None:
+            more["reference"] = discord.MessageReference(
+                message_id=answers, channel_id=channel, fail_if_not_exists=False
+            )
+        async with outcome():
+            message = await place.send(content, nonce=nonce, **more)
+            if _spelled(message.content) != _spelled(
+                content
+            ):  # an earlier try is there, with less of the text
+                await message.edit(content=content)
+        return str(message.id)
+
+    async def edit(self, channel: int, id: str, content: str) -> str:
+        """Replace what a message of ours shows."""
+        async with outcome():
+            await self.get_partial_messageable(channel).get_partial_message(int(id)).edit(content=content)
+        return id
+
+    async def remove(self, channel: int, id: str) -> str:
+        """Delete a message of ours."""
+        async with outcome():
+            await self.get_partial_messageable(channel).get_partial_message(int(id)).delete()
+        return id
+
+    async def react(self, channel: int, id: str, emoji: str) -> None:
+        """Put a reaction to a message."""
+        async with outcome():
+            await self.get_partial_messageable(channel).get_partial_message(int(id)).add_reaction(emoji)
+
+    async def type(self, channel: int) -> None:
+        """Show that the agent types; lasts for ten seconds or until it posts."""
+        async with outcome():
+            await self.http.send_typing(channel)
+
+    async def mine(self, channel: int, after: int | None = None) -> list[discord.Message]:
+        """The latest messages of the agent in this channel, at most 100 looked at, oldest first."""
+        since = discord.Object(after) if after is not None else None
+        async with outcome():
+            place = self.get_partial_messageable(channel)
+            found = [
+                one async for one in place.history(limit=100, after=since, oldest_first=after is not None)
+            ]
+        assert self.user is not None, "a history is read after the login"
+        return sorted((one for one in found if one.author.id == self.user.id), key=lambda one: one.id)
+
+
+def _spelled(text: str) -> str:
+    """What no platform changes in a text: its letters and digits."""
+    return "".join(filter(str.isalnum, text))
+
+
+def _token_refused() -> ConfigError:
+    return ConfigError(
+        "Discord refuses the bot's token.", "Copy it anew from the developer portal (Bot, Reset Token)."
+    )
+
+
+@asynccontextmanager
+async def outcome() -> AsyncIterator[None]:
+    """Turn what a call raises into a `SendError` that says whether and when to try again."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            yield
+    except discord.RateLimited as error:
+        raise SendError("Discord asks for a pause.", retry_after=error.retry_after) from error
+    except discord.HTTPException as error:
+        raise _refused(error) from error
+    except aiohttp.ClientConnectorError as error:  # no request was written
+        raise SendError("Discord cannot be reached.") from error
+    except (TimeoutError, OSError, aiohttp.ClientError) as error:
+        raise SendError("The connection to Discord broke.", unknown=True) from error
+    except RuntimeError as error:  # "Session is closed": the connection is just being made anew
+        raise SendError("There is no connection to Discord.", retry_after=1.0) from error
+
+
+def unknown_message(error: SendError) -> bool:
+    """Whether Discord says that a message is not there, rather than its channel."""
+    return isinstance(error.__cause__, discord.NotFound) and error.__cause__.code == UNKNOWN_MESSAGE
+
+
+def _refused(error: discord.HTTPException) -> SendError:
+    text = f"Discord refuses it: {error.status} {error.code} {error.text}".rstrip()
+    if (
+        error.status == 429
+    ):  # without the platform's own mark: its front door, which says no number in the body
+        wait = error.response.headers.get("Retry-After", "60")
+        return SendError(text, retry_after=float(wait) if wait.replace(".", "", 1).isdigit() else 60.0)
+    if error.status >= 500:
+        return SendError(text, unknown=True)
+    return SendError(text, permanent=error.status in _NEVER or error.status == 400)

@@ -1,0 +1,107 @@
+"""Notebook: the little that must outlive the process and that the platform does not tell a new one.
+
+Per channel the id of the last message that was seen (D8), and the ids of messages whose text was still
+being written (R3). A number that is too old costs one look at a known message, never a message: the store
+knows what it has. So `seen` is written a moment later, `drafting` at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+__all__ = ["Known", "Notebook"]
+
+log = logging.getLogger("hermes.discord")
+
+MOST: Final = 5000  # channels; the one in which nothing happened for longest is dropped
+
+
+class Known(msgspec.Struct):
+    """A channel in which the agent was spoken to: its conversation, its guild, the last message seen."""
+
+    address: str
+    guild: str | None
+    last: str
+
+
+class _Pages(msgspec.Struct):
+    channels: dict[str, Known] = {}
+    drafts: dict[str, dict[str, list[str]]] = {}
+
+
+class Notebook:
+    """`path` None: nothing is kept. A file that cannot be read is begun anew, and that is logged."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._pages = _Pages()
+        self._dirty = False
+        if path is None or not path.exists():
+            return
+        try:
+            self._pages = msgspec.json.decode(path.read_bytes(), type=_Pages)
+        except (OSError, msgspec.DecodeError) as error:
+            log.warning("%s cannot be read and is begun anew: %s", path.name, error)
+
+    def channels(self) -> list[tuple[str, Known]]:
+        """Every known channel, by id."""
+        return list(self._pages.channels.items())
+
+    def known(self, channel: str) -> Known | None:
+        """What is known of this channel; None where the agent was never spoken to."""
+        return self._pages.channels.get(channel)
+
+    def meet(self, channel: str, address: str, guild: str | None, before: str) -> None:
+        """The agent is spoken to in this channel; what comes after message `before` is to be taken up."""
+        if channel not in self._pages.channels:
+            self._pages.channels[channel] = Known(address, guild, before)
+            if len(self._pages.channels) > MOST:
+                del self._pages.channels[next(iter(self._pages.channels))]
+            self._dirty = True
+
+    def seen(self, channel: str, id: str) -> None:
+        """Message `id` of a known channel needs no second look."""
+        known = self._pages.channels.pop(channel, None)
+        if known is not None:
+            known.last = max(known.last, id, key=int)
+            self._pages.channels[channel] = known
+            self._dirty = True
+
+    def drafts(self, key: str) -> dict[int, list[str]]:
+        """Ids of the messages in which this text was being written, by its part."""
+        return {int(part): list(ids) for part, ids in self._pages.drafts.get(key, {}).items()}
+
+    def unfinished(self) -> list[str]:
+        """The keys of texts that were being written."""
+        return list(self._pages.drafts)
+
+    def drafting(self, key: str, part: int, ids: list[str]) -> None:
+        """These messages show a text that is not finished; written at once."""
+        page = self._pages.drafts.setdefault(key, {})
+        if page.get(str(part)) != ids:
+            page[str(part)] = ids
+            self._dirty = True
+            self.write()
+
+    def finished(self, key: str) -> None:
+        """Nothing of this text is unfinished any more."""
+        if self._pages.drafts.pop(key, None) is not None:
+            self._dirty = True
+
+    def write(self) -> None:
+        """Write what has changed; a disk that refuses is logged, and asked again with the next change."""
+        if not self._dirty or self._path is None:
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            fresh = self._path.with_suffix(".new")
+            fresh.write_bytes(msgspec.json.encode(self._pages))
+            fresh.replace(self._path)
+        except OSError as error:
+            log.warning("%s cannot be written: %s", self._path.name, error)
+        else:
+            self._dirty = False

@@ -1,0 +1,74 @@
+"""The plugin: offers the adapter `discord`. Light: discord.py is imported when the adapter is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from hermes_core.adapter import Adapter, AdapterFactory
+from hermes_core.config import Config
+from hermes_core.config.settings import Secrets
+from hermes_core.errors import ConfigError
+from hermes_core.hookspecs import hookimpl
+from hermes_discord.limits import PLATFORM, REQUESTS
+
+__all__ = ["DiscordPlugin"]
+
+
+class DiscordPlugin:
+    """One bot on Discord."""
+
+    class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+        """`[adapters.discord]`.
+
+        `token_env`: the variable that holds the bot's token. `base_url`, `gateway_url`: another server.
+        `message_content`: ask for the privileged intent. `slash`: register commands with Discord.
+        `requests`: how many a second Discord allows this bot.
+        """
+
+        token_env: str = "DISCORD_BOT_TOKEN"  # noqa: S105 - the name of a variable
+        base_url: str = ""
+        gateway_url: str = ""
+        message_content: bool = True
+        slash: bool = True
+        requests: Annotated[float, msgspec.Meta(ge=1)] = REQUESTS
+        secrets: Secrets = msgspec.field(default_factory=Secrets)
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = settings or self.Settings()
+        self._catch_up = 3600.0
+
+    @hookimpl
+    def hermes_configured(self, config: Config) -> None:
+        """How far back messages are taken up is a setting of conversations."""
+        self._catch_up = config.conversation(PLATFORM).catch_up
+
+    @hookimpl
+    def hermes_adapters(self) -> Iterable[AdapterFactory]:
+        """The one adapter of this package."""
+        return [AdapterFactory(PLATFORM, self._open)]
+
+    def _open(self, options: Mapping[str, Any]) -> Adapter:
+        """Options: `data_dir`, where the adapter keeps what it has seen; without it nothing is kept."""
+        from hermes_discord.adapter import DiscordAdapter  # half a second that a start without Discord saves
+
+        settings = self._settings
+        token = settings.secrets.read("adapters.discord.token_env", settings.token_env)
+        if token is None:
+            raise ConfigError(
+                "adapters.discord.token_env names no variable.", "Write the one that holds the bot's token."
+            )
+        data_dir = options.get("data_dir")
+        return DiscordAdapter(
+            token,
+            base_url=settings.base_url,
+            gateway_url=settings.gateway_url,
+            message_content=settings.message_content,
+            slash=settings.slash,
+            requests=settings.requests,
+            catch_up=self._catch_up,
+            notebook=Path(data_dir) / PLATFORM / "notebook.json" if data_dir else None,
+        )

@@ -1,0 +1,201 @@
+"""The connection: resume, loss, refusals, and what becomes of a post whose answer is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hermes_core.errors import ConfigError
+from hermes_core.testing.model import Hold
+from hermes_core.testing.platforms.discord import FakeDiscord
+from hermes_discord.adapter import DiscordAdapter
+
+from .bench import Bench, until
+
+
+async def test_what_came_during_a_break_comes_with_the_resume_and_once(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat = discord.direct()
+    discord.gateway.duplicates = 3
+    async with Bench(tmp_path, discord) as bench:
+        await discord.say(chat, "ann", "one")
+        await bench.heard(chat)
+        await discord.gateway.hang_up(4000)
+        await discord.say(chat, "ann", "two")
+        assert await bench.heard(chat, 2) == ["you said: one", "you said: two"]
+        await discord.say(chat, "ann", "three")
+        assert (await bench.heard(chat, 3))[2] == "you said: three"
+        assert len(discord.gateway.resumed) == 1
+        assert len(bench.model.requests) == 3
+
+
+@pytest.mark.parametrize("how", ["ask_to_reconnect", "cut"])
+async def test_the_session_goes_on_after(how: str, tmp_path: Path, discord: FakeDiscord) -> None:
+    chat = discord.direct()
+    async with Bench(tmp_path, discord) as bench:
+        await discord.say(chat, "ann", "one")
+        await bench.heard(chat)
+        if how == "cut":
+            discord.gateway.cut()
+        else:
+            await discord.gateway.ask_to_reconnect()
+        await until(lambda: discord.gateway.resumed)
+        await discord.say(chat, "ann", "two")
+        assert (await bench.heard(chat, 2))[1] == "you said: two"
+        assert len(discord.gateway.identified) == 1
+
+
+async def test_a_new_session_reads_what_the_old_one_missed_d8(tmp_path: Path, discord: FakeDiscord) -> None:
+    chat = discord.direct()
+    async with Bench(tmp_path, discord) as bench:
+        await discord.say(chat, "ann", "one")
+        await bench.heard(chat)
+        discord.gateway.forget()
+        await discord.say(chat, "ann", "two")
+        await discord.gateway.hang_up()
+        assert (await bench.heard(chat, 2))[1] == "you said: two"
+        assert len(discord.gateway.identified) == 2
+
+
+async def test_a_silent_connection_is_noticed_and_made_anew(discord: FakeDiscord) -> None:
+    adapter = _adapter(discord, slash=False, heartbeat_timeout=0.5)
+    run = asyncio.create_task(adapter.run(_nobody()))
+    await until(lambda: discord.gateway.connected)
+    discord.gateway.fall_silent()
+    await until(lambda: discord.gateway.resumed)
+    assert not run.done()
+    run.cancel()
+    await asyncio.wait({run}, timeout=1.0)
+    assert run.done()
+
+
+async def test_a_missing_intent_is_said_plainly(discord: FakeDiscord) -> None:
+    discord.gateway.allowed = 0
+    adapter = _adapter(discord)
+    with pytest.raises(ConfigError, match="Message Content Intent"):
+        await adapter.run(_nobody())
+
+
+async def test_without_the_intent_mentions_are_read_all_the_same(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    discord.gateway.allowed = 0
+    room = discord.room()
+    async with Bench(tmp_path, discord, settings={"message_content": False}) as bench:
+        await discord.say(room, "ann", f"{discord.mention} hello")
+        assert await bench.heard(room) == ["you said: hello"]
+
+
+async def test_a_refused_token_is_said_plainly(discord: FakeDiscord) -> None:
+    adapter = _adapter(discord, token="another")
+    with pytest.raises(ConfigError, match="token"):
+        await adapter.run(_nobody())
+
+
+async def test_a_token_that_only_the_gateway_refuses_is_said_plainly(discord: FakeDiscord) -> None:
+    adapter = _adapter(discord)
+    run = asyncio.create_task(adapter.run(_nobody()))
+    await until(lambda: discord.gateway.connected)
+    await discord.gateway.hang_up(4004)
+    with pytest.raises(ConfigError, match="token"):
+        await run
+
+
+async def test_a_gateway_that_is_down_at_first_is_tried_again_by_the_runtime(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    discord.gateway.refuse_connections = 1
+    chat = discord.direct()
+    async with Bench(tmp_path, discord) as bench:
+        await discord.say(chat, "ann", "there you are")
+        assert await bench.heard(chat) == ["you said: there you are"]
+
+
+async def test_stopping_takes_less_than_a_second_also_when_the_gateway_is_deaf(discord: FakeDiscord) -> None:
+    adapter = _adapter(discord)
+    run = asyncio.create_task(adapter.run(_nobody()))
+    await until(lambda: discord.gateway.connected)
+    discord.gateway.fall_silent()
+    run.cancel()
+    done, _ = await asyncio.wait({run}, timeout=1.0)
+    assert done
+    assert run.cancelled()
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+async def test_a_reply_whose_post_was_cut_arrives_once_d5(
+    cut: str, tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat = discord.direct()
+    async with Bench(tmp_path, discord) as bench:
+        discord.fail("POST", "/messages", cut=cut)
+        await discord.say(chat, "ann", "hello")
+        assert await bench.heard(chat) == ["you said: hello"]
+        await until(lambda: bench.runtime.services.outbox.empty(bench.address(chat)))
+        assert discord.texts(chat) == ["you said: hello"]
+        assert [one.status for one in discord.calls("POST", "/messages")] == [0, 200] or cut == "after"
+        nonces = {one.body["nonce"] for one in discord.calls("POST", "/messages")}
+        assert len(nonces) == 1
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+async def test_a_refused_post_is_made_again(status: int, tmp_path: Path, discord: FakeDiscord) -> None:
+    chat = discord.direct()
+    async with Bench(tmp_path, discord) as bench:
+        if status == 429:
+            discord.limit("POST", "/messages", 0.3)
+        else:
+            discord.fail("POST", "/messages", status, {"message": f"{status}: trouble", "code": 0})
+        await discord.say(chat, "ann", "hello")
+        assert await bench.heard(chat) == ["you said: hello"]
+
+
+async def test_a_person_who_takes_no_messages_does_not_hold_the_others(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    closed, open_ = discord.direct("ann"), discord.direct("bob")
+    discord.closed_to[closed] = (403, 50007)
+    async with Bench(tmp_path, discord) as bench:
+        await discord.say(closed, "ann", "hello")
+        await discord.say(open_, "bob", "hello")
+        assert await bench.heard(open_) == ["you said: hello"]
+        await until(lambda: bench.runtime.services.outbox.empty(bench.address(closed)))
+        assert discord.texts(closed) == []
+
+
+async def test_a_long_pause_parks_one_channel_only(tmp_path: Path, discord: FakeDiscord) -> None:
+    parked, free = discord.direct("ann"), discord.direct("bob")
+    async with Bench(tmp_path, discord) as bench:
+        discord.limit("POST", f"{parked}/messages", 120.0)
+        await discord.say(parked, "ann", "hello")
+        await until(lambda: discord.calls("POST", f"{parked}/messages"))
+        await discord.say(free, "bob", "hello")
+        assert await bench.heard(free) == ["you said: hello"]
+        assert len(discord.calls("POST", f"{parked}/messages")) == 1
+
+
+async def test_a_draft_that_was_deleted_is_posted_anew(tmp_path: Path, discord: FakeDiscord) -> None:
+    chat = discord.direct()
+    hold = Hold()
+    async with Bench(tmp_path, discord, [["The beginning of something long", hold, " and its end"]]):
+        await discord.say(chat, "ann", "go on")
+        await until(lambda: discord.texts(chat))
+        await discord.delete(chat, discord.mine(chat)[0]["id"])
+        hold.release()
+        await until(lambda: discord.texts(chat) == ["The beginning of something long and its end"])
+
+
+def _adapter(discord: FakeDiscord, token: str = "", **more: Any) -> DiscordAdapter:
+    return DiscordAdapter(
+        token or discord.token, base_url=discord.base_url, gateway_url=discord.gateway_url, **more
+    )
+
+
+def _nobody() -> Any:
+    """A gateway behind which nobody is."""
+    return SimpleNamespace(commands=tuple, ready=lambda: None)

@@ -1,0 +1,162 @@
+"""The pure parts: rendering, nonces, the notebook, the conversion of events, the settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import discord as library
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_core.config import Config
+from hermes_core.errors import ConfigError
+from hermes_core.messages import Address
+from hermes_core.testing.platforms.discord import FakeDiscord
+from hermes_discord import convert
+from hermes_discord.limits import NONCE
+from hermes_discord.notebook import MOST, Notebook
+from hermes_discord.plugin import DiscordPlugin
+from hermes_discord.render import complete, cut, nonce
+
+ME = 900000000000000001
+
+
+@given(st.text(min_size=1, max_size=6000))
+def test_every_message_fits_and_none_is_blank(text: str) -> None:
+    for part in cut(text, True):
+        assert len(part.encode("utf-16-le", "surrogatepass")) // 2 <= 2000
+        assert part.strip()
+
+
+@given(st.text(max_size=40), st.integers(0, 300), st.integers(0, 300))
+def test_a_nonce_is_short_and_the_same_for_the_same_place(key: str, part: int, index: int) -> None:
+    assert nonce(key, part, index) == nonce(key, part, index)
+    assert len(nonce(key, part, index, index + 1)) <= NONCE
+    assert nonce(key, part, index) != nonce(f"{key}x", part, index)
+
+
+def test_a_text_is_found_only_when_all_of_its_messages_are() -> None:
+    found = {nonce("k", 0, index, 3): str(index) for index in range(3)}
+    assert complete("k", found) == ("0", "1", "2")
+    assert complete("other", found) is None
+    del found[nonce("k", 0, 1, 3)]
+    assert complete("k", found) is None
+    assert complete("k", {nonce("k", 0, 0): "7"}) is None  # it was still being written
+
+
+def test_the_notebook_reads_what_it_wrote(tmp_path: Path) -> None:
+    path = tmp_path / "discord" / "notebook.json"
+    book = Notebook(path)
+    book.meet("1", "discord:9:1", "8", "100")
+    book.seen("1", "99")
+    book.seen("1", "1000")
+    book.seen("2", "1")  # nobody spoke to the agent there
+    book.drafting("k", 0, ["5"])
+    again = Notebook(path)
+    assert [(channel, known.last) for channel, known in again.channels()] == [("1", "1000")]
+    assert again.drafts("k") == {0: ["5"]}
+    again.finished("k")
+    again.write()
+    assert Notebook(path).drafts("k") == {}
+
+
+def test_a_broken_notebook_is_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "notebook.json"
+    path.write_text("{")
+    assert Notebook(path).channels() == []
+
+
+def test_a_notebook_keeps_the_channels_in_which_something_happened_last() -> None:
+    book = Notebook(None)
+    for number in range(MOST + 1):
+        book.meet(str(number), f"discord:9:{number}", None, "1")
+        if number == 1:
+            book.seen("0", "2")
+    assert book.known("1") is None
+    assert book.known("0") is not None
+
+
+def _event(fake: FakeDiscord, room: str, text: str, name: str = "ann", **more: object) -> library.Message:
+    """A message as discord.py makes it of a MESSAGE_CREATE."""
+    state = library.Client(intents=library.Intents.none())._connection
+    raw = fake.world.announced(fake.world.write(room, fake.person(name), text, **more))
+    place = library.PartialMessageable(state, int(room), guild_id=int(raw["guild_id"]))
+    return library.Message(state=state, channel=place, data=raw)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("<@900000000000000001> hello", "hello"),
+        ("<@!900000000000000001>, hello", "hello"),
+        ("hello <@900000000000000001>", "hello"),
+        ("ask <@900000000000000001> and <@700000000000000001>", "ask @Hermes and @Ann"),
+        ("<@900000000000000001>", "@Hermes"),
+        ("<@900000000000000001> /stop now", "/stop now"),
+        ("what is <@1>?", "what is <@1>?"),
+    ],
+)
+def test_mentions_are_read_as_names(text: str, read: str) -> None:
+    fake = FakeDiscord()
+    fake.person("ann")
+    message = _event(fake, fake.room(), text)
+    assert convert.readable(message, ME) == read
+
+
+def test_a_message_becomes_our_values() -> None:
+    fake = FakeDiscord()
+    room = fake.room()
+    first = fake.world.write(room, fake.me, "an answer")
+    event = _event(fake, room, "x" * 1950, reply_to=first["id"])
+    address = Address("discord", "9", room)
+    message = convert.message_of(event, address, ME)
+    assert (message.address, message.reply_to, message.group, message.partial) == (
+        address,
+        first["id"],
+        True,
+        True,
+    )
+    assert (message.author.id, message.author.name, message.author.bot) == (
+        "700000000000000001",
+        "Ann",
+        False,
+    )
+    assert message.sent is not None
+    assert convert.for_the_agent(event, ME, lambda name: False)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "taken"),
+    [
+        ("hello all", "ann", False),
+        ("<@900000000000000001> hello", "ann", True),
+        ("/stop", "ann", True),
+        ("/stopover", "ann", False),
+        ("@everyone", "ann", False),
+    ],
+)
+def test_what_is_for_the_agent_x4(text: str, name: str, taken: bool) -> None:
+    fake = FakeDiscord()
+    message = _event(fake, fake.room(), text, name)
+    assert convert.for_the_agent(message, ME, lambda command: command == "stop") is taken
+
+
+def test_own_messages_bots_and_webhooks_are_never_for_the_agent_x4() -> None:
+    fake = FakeDiscord()
+    room = fake.room()
+    fake.person("robo", bot=True)
+    for event in (
+        _event(fake, room, "<@900000000000000001> hi", "robo"),
+        _event(fake, room, "<@900000000000000001> hi", fields={"webhook_id": "5"}),
+        _event(fake, room, "<@900000000000000001> hi", fields={"type": 6}),
+    ):
+        assert not convert.for_the_agent(event, ME, lambda name: True)
+
+
+def test_a_missing_token_is_named_with_its_key_and_never_shown() -> None:
+    config = Config.of({"adapters": {"discord": {"token_env": "NOT_SET"}}})
+    plugin = DiscordPlugin(config.section("adapters", "discord", DiscordPlugin.Settings))
+    factory = next(iter(plugin.hermes_adapters()))
+    with pytest.raises(ConfigError, match=r"adapters\.discord\.token_env.*NOT_SET"):
+        factory.open({})

@@ -1,0 +1,1 @@
+"""Hermes in Slack: threads, direct chats, mentions and slash commands, over Socket Mode or signed HTTP."""

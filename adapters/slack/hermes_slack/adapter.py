@@ -1,0 +1,182 @@
+"""SlackAdapter: one app in one workspace. Assembles what takes in, what writes and what is shown beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+import msgspec
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from hermes_core.adapter import Broken, Drafted, Features, Gateway, Progress, Received, Sent, Shown, Working
+from hermes_core.errors import ConfigError
+from hermes_core.messages import Address, Outgoing
+from hermes_core.pacing import Budget
+from hermes_core.route import Request, Response
+from hermes_slack import socket, webhook
+from hermes_slack.convert import PLATFORM, Me
+from hermes_slack.drafts import Drafts
+from hermes_slack.faults import account_fault, send_error
+from hermes_slack.history import History
+from hermes_slack.intake import Intake
+from hermes_slack.limits import API, CHANNEL_RATES, MAX_TEXT, WORKSPACE_RATES
+from hermes_slack.names import Names
+from hermes_slack.passing import Passing
+from hermes_slack.posts import FAILURES, Posts
+from hermes_slack.seen import Seen
+from hermes_slack.tasks import begin
+from hermes_slack.writing import Writing
+
+__all__ = ["App", "SlackAdapter"]
+
+_TIMEOUT: Final = 30.0  # seconds for one call
+
+
+class App(msgspec.Struct, frozen=True):
+    """How one app reaches Slack. Without an `app_token` it is reached over HTTP, with its `signing_secret`."""
+
+    bot_token: str
+    app_token: str = ""
+    signing_secret: str = ""
+    base_url: str = API
+    follow_threads: bool = True
+    catch_up: float = 3600.0
+    ping_interval: float = 5.0
+
+    def __repr__(self) -> str:
+        return f"App({self.base_url})"
+
+
+class SlackAdapter:
+    """`Adapter` for Slack. `folder` keeps what another run needs (none: nothing); `wall`: seconds since 1970."""
+
+    platform: str = PLATFORM
+    features = Features(
+        max_text=MAX_TEXT,
+        drafts=True,
+        status=True,
+        receipts=True,
+        lookup=True,
+        edits=True,
+        deletes=True,
+        threads=True,
+    )
+
+    def __init__(self, app: App, folder: Path | None = None, wall: Callable[[], float] = time.time) -> None:
+        self._app = app
+        self._folder = folder
+        self._wall = wall
+        self._intake: Intake | None = None
+        self._passing: Passing | None = None
+        self._writing: Writing | None = None
+
+    async def run(self, gateway: Gateway) -> None:
+        """Connect and deliver until cancelled; see `Adapter.run`.
+
+        `ConfigError` for tokens that Slack does not accept. Over Socket Mode lost connections are made
+        again without end; over HTTP there is nothing to lose.
+        """
+        app = self._app
+        logger = logging.getLogger("hermes.slack.client")
+        logger.setLevel(logging.WARNING)  # the library writes every call out for a level that is not set
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT)) as session:
+            client = AsyncWebClient(
+                app.bot_token,
+                base_url=app.base_url,
+                session=session,
+                retry_handlers=[],  # a post that is cut after it was taken would stand there twice (D5)
+                logger=logger,
+            )
+            me = await _me(client)
+            url = await socket.address(client, app.app_token) if app.app_token else ""
+            posts = Posts(client, self._wall)
+            writing = self._writing_of_this_loop()
+            seen = Seen(self._folder / "seen.json" if self._folder is not None else None)
+            names = Names(client)
+            intake = Intake(gateway, me, names, seen, self._wall, follow_threads=app.follow_threads)
+            history = History(client, intake, seen, app.catch_up, self._wall)
+            async with asyncio.TaskGroup() as group:
+
+                def ready() -> None:
+                    gateway.ready()
+                    begin(group, history.read_up())
+
+                self._passing = Passing(client, posts, writing.budget, group)
+                self._intake = intake
+                writing.start(posts, group)
+                try:
+                    if app.app_token:
+                        await socket.serve(
+                            client,
+                            app.app_token,
+                            url,
+                            intake,
+                            group,
+                            ready,
+                            ping_interval=app.ping_interval,
+                            logger=logger,
+                        )
+                    else:
+                        ready()
+                        await asyncio.get_running_loop().create_future()
+                finally:
+                    self._intake = self._passing = None
+                    writing.stop()
+                    seen.write()
+
+    async def send(self, outgoing: Outgoing) -> Sent:
+        """Deliver one message whole; waits for the connection, and as long as Slack wants."""
+        return await self._writing_of_this_loop().send(outgoing)
+
+    async def find(self, key: str, address: Address) -> Sent | None:
+        """Whether the message with this key stands there, by the metadata of what the agent posts (D5)."""
+        return await self._writing_of_this_loop().find(key, address)
+
+    def show(self, address: Address, shown: Shown) -> None:
+        """Show something passing. Never blocks."""
+        writing, passing = self._writing, self._passing
+        match shown:
+            case Drafted():
+                self._writing_of_this_loop().drafted(address, shown)
+            case Broken() if writing is not None:
+                writing.broken(address, shown)
+            case Working() if passing is not None:
+                passing.working(address, shown.activity)
+            case Received() if passing is not None:
+                passing.received(address, shown)
+            case Progress() if passing is not None:
+                passing.progress(address, shown)
+
+    async def webhook(self, request: Request) -> Response:
+        """Answer `POST /slack/events`: events, slash commands and interactivity (X3)."""
+        return await webhook.answer(request, self._app.signing_secret, self._intake, self._wall())
+
+    def _writing_of_this_loop(self) -> Writing:
+        if self._writing is None:
+            clock = asyncio.get_running_loop().time
+            budget = Budget(lambda channel: CHANNEL_RATES, WORKSPACE_RATES, clock)
+            drafts = Drafts(self._folder / "drafts.json" if self._folder is not None else None)
+            self._writing = Writing(budget, drafts)
+        return self._writing
+
+
+async def _me(client: AsyncWebClient) -> Me:
+    try:
+        answer = await client.auth_test()
+    except FAILURES as error:
+        if isinstance(error, SlackApiError) and (fault := account_fault(error, "bot_token_env")) is not None:
+            raise fault from error
+        raise send_error(error) from error
+    user = answer.get("user_id")
+    if not isinstance(user, str) or not answer.get("bot_id"):
+        raise ConfigError(
+            "[adapters.slack] bot_token_env: this is the token of a person, not of a bot.",
+            "Take the Bot User OAuth Token (xoxb-…) from the app's page OAuth & Permissions.",
+        )
+    return Me(user, str(answer.get("user") or "hermes"), str(answer.get("team_id") or ""))

@@ -1,0 +1,211 @@
+"""From Slack's events and slash commands to our values. Pure; knows no client library and no clock."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from hermes_core.messages import Address, Attachment, Author, Message
+
+__all__ = ["Change", "Incoming", "Me", "Removal", "event", "plain_text", "slash"]
+
+PLATFORM: Final = "slack"
+
+# What a person can write; everything else (joins, topics, bots, pins …) is no message to the agent.
+_WRITTEN: Final = (None, "file_share", "me_message", "thread_broadcast")
+_MARK: Final = re.compile(r"<([^<>\n]+)>")
+
+
+class Me(msgspec.Struct, frozen=True):
+    """The agent's own account: its user id, name and workspace, and what its slash commands begin with."""
+
+    user: str
+    name: str = "hermes"
+    team: str = ""
+    bot: str = ""
+
+    @property
+    def slash(self) -> str:
+        """The one slash command that takes every other as its first word."""
+        return self.name
+
+
+class Incoming(msgspec.Struct, frozen=True):
+    """A message. `addressed`: in a direct chat, mentions the agent, or answers a message of the agent.
+
+    One that is not `addressed` is for the agent only where it takes part in that thread already (X4).
+    """
+
+    message: Message
+    addressed: bool
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A person edited message `id` (D9)."""
+
+    address: Address
+    id: str
+    text: str
+
+
+class Removal(msgspec.Struct, frozen=True):
+    """A person deleted message `id` (D9)."""
+
+    address: Address
+    id: str
+
+
+def event(payload: Mapping[str, Any], me: Me) -> Incoming | Change | Removal | None:
+    """What an `event_callback` says; None for all that is nothing to the agent: bots, its own, notices."""
+    inner = payload.get("event")
+    if not isinstance(inner, Mapping):
+        return None
+    kind, subtype = inner.get("type"), inner.get("subtype")
+    if kind == "app_mention" or (kind == "message" and subtype in _WRITTEN):
+        return _message(inner, me)
+    if kind == "message" and subtype == "message_changed":
+        return _changed(inner, me)
+    if kind == "message" and subtype == "message_deleted":
+        return _deleted(inner, me)
+    return None
+
+
+def slash(payload: Mapping[str, Any], me: Me) -> Incoming | None:
+    """A slash command: `/agent stop`, `/agent-status` and `/stop` are text commands without the prefix.
+
+    Slack gives it no time stamp; its `trigger_id` is the id. It stands in no thread.
+    """
+    channel, user, id_ = (str(payload.get(key) or "") for key in ("channel_id", "user_id", "trigger_id"))
+    if not (channel and user and id_):
+        return None
+    name = str(payload.get("command") or "").removeprefix("/")
+    text = plain_text(str(payload.get("text") or ""), me).strip()
+    if name == me.slash:
+        words = text.removeprefix("/")
+        text = f"/{words}" if words else "/help"
+    else:
+        text = f"/{name.removeprefix(me.slash + '-')} {text}".rstrip()
+    author = Author(user, str(payload.get("user_name") or ""))
+    direct = channel.startswith("D")
+    message = Message(id_, Address(PLATFORM, me.user, channel), author, text, group=not direct)
+    return Incoming(message, True)
+
+
+def plain_text(text: str, me: Me) -> str:
+    """Slack's text as a person reads it: links, channels and names without their marks, entities decoded.
+
+    A mention of the agent at the beginning is left out, so that a command after it is one.
+    """
+    text = re.sub(rf"\A\s*<@{re.escape(me.user)}(?:\|[^>]*)?>[\s,:]*", "", text)
+    text = _MARK.sub(lambda match: _mark(match[1], me), text)
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+def _mark(inside: str, me: Me) -> str:
+    target, bar, label = inside.partition("|")
+    if target.startswith("@"):
+        return f"@{me.name if target[1:] == me.user else label or target[1:]}"
+    if target.startswith("#"):
+        return f"#{label or target[1:]}"
+    if target.startswith("!"):
+        word = target[1:].partition("^")[0]
+        return label or f"@{word}"
+    if not bar or label == target or target in (f"http://{label}", f"https://{label}", f"mailto:{label}"):
+        return target.removeprefix("mailto:")
+    return f"{label} ({target})"
+
+
+def _message(inner: Mapping[str, Any], me: Me) -> Incoming | None:
+    author = _author(inner, me)
+    channel, ts = str(inner.get("channel") or ""), str(inner.get("ts") or "")
+    if author is None or not channel or not ts:
+        return None
+    raw = str(inner.get("text") or "")
+    direct = _direct(inner, channel)
+    addressed = direct or f"<@{me.user}" in raw or inner.get("parent_user_id") == me.user
+    text, files = plain_text(raw, me).strip(), _attachments(inner)
+    if not text and not files:
+        text = f"@{me.name}" if raw.strip() else ""  # nothing but the mention: that is said
+    message = Message(
+        ts,
+        _address(inner, me, channel, ts, direct),
+        author,
+        text,
+        files,
+        group=not direct,
+        sent=_seconds(ts),
+    )
+    return Incoming(message, addressed)
+
+
+def _changed(inner: Mapping[str, Any], me: Me) -> Change | Removal | None:
+    """Also fires for the agent's own edits, and for links that are shown in full: neither is an edit."""
+    after, before = inner.get("message"), inner.get("previous_message")
+    channel = str(inner.get("channel") or "")
+    if not isinstance(after, Mapping) or not channel:
+        return None
+    ts = str(after.get("ts") or "")
+    direct = _direct(inner, channel)
+    if after.get("subtype") == "tombstone":  # the first message of a thread that has answers
+        return Removal(_address(after, me, channel, ts, direct), ts)
+    if _author(after, me) is None or not ts:
+        return None
+    text = str(after.get("text") or "")
+    if isinstance(before, Mapping) and text == before.get("text"):
+        return None
+    return Change(_address(after, me, channel, ts, direct), ts, plain_text(text, me).strip())
+
+
+def _deleted(inner: Mapping[str, Any], me: Me) -> Removal | None:
+    before = inner.get("previous_message")
+    channel, ts = str(inner.get("channel") or ""), str(inner.get("deleted_ts") or "")
+    if not channel or not ts:
+        return None
+    if not isinstance(before, Mapping):
+        before = {}
+    return Removal(_address(before, me, channel, ts, _direct(inner, channel)), ts)
+
+
+def _author(inner: Mapping[str, Any], me: Me) -> Author | None:
+    """Who wrote it; None for bots and for the agent itself (X4)."""
+    user = inner.get("user")
+    if not isinstance(user, str) or not user or user == me.user or inner.get("bot_id"):
+        return None
+    profile = inner.get("user_profile")
+    name = profile.get("display_name") or profile.get("real_name") if isinstance(profile, Mapping) else ""
+    return Author(user, str(name or ""))
+
+
+def _address(inner: Mapping[str, Any], me: Me, channel: str, ts: str, direct: bool) -> Address:
+    """E10: all that stands at the top of a direct chat is one conversation; elsewhere each thread is one."""
+    thread = inner.get("thread_ts")
+    return Address(PLATFORM, me.user, channel, str(thread) if thread else None if direct else ts)
+
+
+def _direct(inner: Mapping[str, Any], channel: str) -> bool:
+    kind = inner.get("channel_type")
+    return kind in ("im", "app_home") if kind else channel.startswith("D")
+
+
+def _attachments(inner: Mapping[str, Any]) -> tuple[Attachment, ...]:
+    files = inner.get("files")
+    return tuple(
+        Attachment(
+            str(one.get("name") or one.get("title") or one.get("id") or "file"),
+            str(one.get("mimetype") or "application/octet-stream"),
+            one["size"] if isinstance(one.get("size"), int) else None,
+            str(one.get("url_private_download") or one.get("url_private") or one.get("id") or ""),
+        )
+        for one in (files if isinstance(files, list) else ())
+        if isinstance(one, Mapping)
+    )
+
+
+def _seconds(ts: str) -> float | None:
+    try:
+        return float(ts)
+    except ValueError:
+        return None

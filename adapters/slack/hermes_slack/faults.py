@@ -1,0 +1,117 @@
+"""What a failed call to Slack means for the message that was to be delivered (D5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import aiohttp
+from slack_sdk.errors import SlackApiError
+
+from hermes_core.errors import ConfigError, SendError
+
+__all__ = ["ACCOUNT", "account_fault", "error_of", "send_error"]
+
+# The agent's account or app is not accepted: nothing works until the operator has changed something.
+ACCOUNT: Final = frozenset(
+    {
+        "account_inactive",
+        "invalid_auth",
+        "no_permission",
+        "not_allowed_token_type",
+        "not_authed",
+        "org_login_required",
+        "token_expired",
+        "token_revoked",
+    }
+)
+# This message, or this channel, will never be taken.
+_NEVER: Final = frozenset(
+    {
+        "as_user_not_supported",
+        "cannot_dm_bot",
+        "cannot_reply_to_message",
+        "cant_delete_message",
+        "cant_update_message",
+        "channel_not_found",
+        "edit_window_closed",
+        "ekm_access_denied",
+        "invalid_blocks",
+        "is_archived",
+        "is_inactive",
+        "message_not_found",
+        "messages_tab_disabled",
+        "msg_too_long",
+        "no_text",
+        "not_in_channel",
+        "restricted_action",
+        "restricted_action_non_threadable_channel",
+        "restricted_action_read_only_channel",
+        "restricted_action_thread_locked",
+        "restricted_action_thread_only_channel",
+        "thread_locked",
+        "user_disabled",
+    }
+)
+# "Some aspect of the operation may have succeeded" (reference/methods/chat.postMessage).
+_UNSURE: Final = frozenset({"fatal_error", "internal_error", "request_timeout", "service_unavailable", ""})
+_DEFAULT_WAIT: Final = 30.0
+
+
+def error_of(error: SlackApiError) -> str:
+    """Slack's own word for what went wrong; "" where the answer was none of its."""
+    data = getattr(error.response, "data", None)
+    word = data.get("error") if isinstance(data, Mapping) else None
+    return word if isinstance(word, str) else ""
+
+
+def send_error(error: Exception) -> SendError:
+    """The `SendError` for what a call raised; it never holds an address or a token (X2)."""
+    if isinstance(error, SlackApiError):
+        return _refused(error)
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+        return SendError("Slack cannot be reached.")  # nothing was written yet
+    if isinstance(error, aiohttp.ClientError | TimeoutError | OSError):
+        return SendError("The connection to Slack broke before the answer came.", unknown=True)
+    return SendError(f"The call to Slack failed: {type(error).__name__}.", unknown=True)
+
+
+def _refused(error: SlackApiError) -> SendError:
+    word = error_of(error)
+    status = getattr(error.response, "status_code", None) or getattr(error.response, "status", 0)
+    if status == 429 or word in ("ratelimited", "rate_limited"):
+        return SendError("Slack asks to send more slowly.", retry_after=_retry_after(error.response))
+    if word in _NEVER:
+        return SendError(f"Slack does not take this message: {word}.", _ADVICE.get(word, ""), permanent=True)
+    if word in _UNSURE:
+        return SendError(f"Slack has a fault of its own (status {status}).", unknown=True)
+    return SendError(f"Slack refused the call: {word}.")
+
+
+_ADVICE: Final = {
+    "not_in_channel": "Invite the agent into the channel.",
+    "messages_tab_disabled": "Turn the Messages tab on in the app's settings (App Home).",
+}
+
+
+def _retry_after(response: Any) -> float:
+    headers = getattr(response, "headers", None) or {}
+    for name, value in headers.items():
+        if name.lower() == "retry-after":
+            try:
+                return max(0.0, float(value))
+            except ValueError:
+                break
+    return _DEFAULT_WAIT
+
+
+def account_fault(error: SlackApiError, key: str) -> ConfigError | None:
+    """The `ConfigError` for a token that Slack does not accept; `key` is where the config names it."""
+    word = error_of(error)
+    if word not in ACCOUNT:
+        return None
+    return ConfigError(
+        f"[adapters.slack] {key}: Slack does not accept this token ({word}).",
+        "A bot token begins with xoxb-, an app token with xapp-; both stand on the app's pages at"
+        " api.slack.com/apps.",
+    )

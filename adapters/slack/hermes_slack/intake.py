@@ -1,0 +1,137 @@
+"""Intake: from what Slack delivers to the gateway, in the order of each channel, told when it is kept (D1)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from hermes_core.adapter import Gateway
+from hermes_core.messages import Address, Message
+from hermes_slack.convert import Change, Incoming, Me, Removal, event, slash
+from hermes_slack.names import Names
+from hermes_slack.seen import Place, Seen
+
+__all__ = ["Intake"]
+
+_THREADS: Final = 2000  # of which it is remembered whether the agent takes part
+
+
+class Intake:
+    """One catch-all: everything that Slack delivers ends here, and `committed` is called for all of it, once.
+
+    `StoreUnwritable` comes through, and then `committed` was not called: Slack delivers again (D7).
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        me: Me,
+        names: Names,
+        seen: Seen,
+        wall: Callable[[], float],
+        *,
+        follow_threads: bool,
+    ) -> None:
+        self._gateway = gateway
+        self._me = me
+        self._names = names
+        self._seen = seen
+        self._wall = wall
+        self._follow = follow_threads
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._waiting: dict[str, int] = {}
+        self._ours: OrderedDict[Address, bool] = OrderedDict()
+
+    async def take(self, kind: str, payload: Mapping[str, Any], committed: Callable[[], None]) -> None:
+        """Take one envelope in: `events_api`, `slash_commands`, or what is only acknowledged."""
+        found: Incoming | Change | Removal | None = None
+        if kind == "events_api":
+            found = event(payload, self._me)
+        elif kind == "slash_commands":
+            found = slash(payload, self._me)
+        if found is None:
+            committed()
+            return
+        address = found.message.address if isinstance(found, Incoming) else found.address
+        async with self.held(address.channel):
+            await self._into(found, committed)
+
+    async def take_held(self, payload: Mapping[str, Any]) -> None:
+        """Take an event of a channel that the caller has `held`; returns when it is kept."""
+        found = event(payload, self._me)
+        if found is not None:
+            await self._into(found, lambda: None)
+
+    @contextlib.asynccontextmanager
+    async def held(self, channel: str) -> AsyncGenerator[None, None]:
+        """Wait for those who came before in this channel, and let those who come later wait."""
+        lock = self._locks.get(channel)
+        if lock is None:
+            lock = self._locks[channel] = asyncio.Lock()
+        self._waiting[channel] = self._waiting.get(channel, 0) + 1
+        try:
+            async with lock:  # fair: first come, first in
+                yield
+        finally:
+            self._waiting[channel] -= 1
+            if not self._waiting[channel]:
+                del self._waiting[channel], self._locks[channel]
+
+    async def _into(self, found: Incoming | Change | Removal, committed: Callable[[], None]) -> None:
+        match found:
+            case Incoming():
+                await self._message(found, committed)
+            case Change():
+                await self._gateway.edited(found.address, found.id, found.text)
+                committed()
+            case Removal():
+                await self._gateway.deleted(found.address, found.id)
+                committed()
+
+    async def _message(self, found: Incoming, committed: Callable[[], None]) -> None:
+        message = found.message
+        address = message.address
+        ours = found.addressed or await self._takes_part(address, message.id)
+        if ours:
+            if address.thread is not None:
+                self._remember(address, True)
+            await self._gateway.receive(await self._named(message), committed)
+        else:
+            committed()
+        if message.sent is None:
+            return  # a slash command stands in no history
+        top = address.thread is None or address.thread == message.id
+        if top or ours:
+            place = Place(address.channel, None if top else address.thread)
+            self._seen.note(place, message.id, self._wall())
+            if top and address.thread is not None and ours:  # its answers will stand in a thread
+                self._seen.note(Place(address.channel, address.thread), message.id, self._wall())
+
+    async def _named(self, message: Message) -> Message:
+        """Among several people each has a name in the prompt; alone with the agent nobody needs one."""
+        author = message.author
+        if not message.group or author.name:
+            return message
+        named = msgspec.structs.replace(author, name=await self._names.of(author.id))
+        return msgspec.structs.replace(message, author=named)
+
+    async def _takes_part(self, address: Address, id_: str) -> bool:
+        """Whether an answer in this thread is one to the agent (X4): it was addressed there before."""
+        if not self._follow or address.thread is None or address.thread == id_:
+            return False
+        known = self._ours.get(address)
+        if known is None:
+            known = self._gateway.activity(address).state != "idle" or bool(await self._gateway.past(address))
+            self._remember(address, known)
+        return known
+
+    def _remember(self, address: Address, ours: bool) -> None:
+        self._ours[address] = ours
+        self._ours.move_to_end(address)
+        if len(self._ours) > _THREADS:
+            self._ours.popitem(last=False)

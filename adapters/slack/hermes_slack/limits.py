@@ -1,0 +1,73 @@
+"""Slack's limits, as data, each with its source (docs.slack.dev unless another is named)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hermes_core.pacing import Rate, Tempo
+
+__all__ = [
+    "API",
+    "CHANNEL_RATES",
+    "DRAFT_AFTER",
+    "MAX_TEXT",
+    "METADATA_TYPE",
+    "RESERVED_SLASH",
+    "SIGNATURE_WINDOW",
+    "SLASH_COMMANDS",
+    "STATUS_AFTER",
+    "STATUS_EVERY",
+    "TEMPO",
+    "WORKSPACE_RATES",
+]
+
+API: Final = "https://slack.com/api/"
+
+# chat.update: `msg_too_long` above 4,000 characters of text, while chat.postMessage takes 40,000. What is
+# streamed is edited, so the smaller one holds. Counted after &, < and > are escaped.
+MAX_TEXT: Final = 4000
+
+# reference/methods/chat.postMessage: one message per second and channel, short bursts are allowed.
+CHANNEL_RATES: Final = (Rate(1.0, burst=10),)
+
+# apis/web-api/rate-limits: "several hundred messages per minute" in a workspace, without a number; edits are
+# Tier 3 (50+ a minute and workspace). So Slack itself says when it is too much: its Retry-After parks the
+# channel in which that happened.
+WORKSPACE_RATES: Final[tuple[Rate, ...]] = ()
+
+TEMPO: Final = Tempo(every=1.2)
+DRAFT_AFTER: Final = 0.15  # ours: seconds; a text that is whole by then is posted whole, in one call
+
+# reference/methods/assistant.threads.setStatus: the status lapses after two minutes.
+STATUS_EVERY: Final = 90.0
+STATUS_AFTER: Final = 0.5  # ours: a turn that is done by then shows none
+
+# authentication/verifying-requests-from-slack: requests older than five minutes are replays.
+SIGNATURE_WINDOW: Final = 300.0
+
+# reference/app-manifest: at most 25 slash commands (issue 6 counts on that, too).
+SLASH_COMMANDS: Final = 25
+
+# Names that the client takes for itself (help.slack.com, "Slash commands in Slack").
+RESERVED_SLASH: Final = frozenset(
+    {
+        *("active", "archive", "away", "call", "collapse", "dnd", "expand", "feed", "feedback", "help"),
+        *(
+            "invite",
+            "join",
+            "kick",
+            "leave",
+            "me",
+            "msg",
+            "mute",
+            "open",
+            "part",
+            "people",
+            "prefs",
+            "remind",
+        ),
+        *("remove", "rename", "search", "shrug", "star", "status", "topic", "unarchive", "who"),
+    }
+)
+
+METADATA_TYPE: Final = "hermes_message"

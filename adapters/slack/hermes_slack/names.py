@@ -1,0 +1,50 @@
+"""Names: what people are called, asked of Slack once for each person; for eyes only."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from typing import Final
+
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from hermes_slack.faults import error_of
+from hermes_slack.posts import FAILURES
+
+__all__ = ["Names"]
+
+log = logging.getLogger("hermes.slack")
+
+_PEOPLE: Final = 5000
+_PATIENCE: Final = 1.0  # seconds; Slack waits 3 s for the acknowledgement
+
+
+class Names:
+    """Asks at most once for a person. Where Slack does not say (no scope, too slow), the name is ""."""
+
+    def __init__(self, client: AsyncWebClient) -> None:
+        self._client = client
+        self._known: OrderedDict[str, str] = OrderedDict()
+
+    async def of(self, user: str) -> str:
+        """The display name of this person."""
+        name = self._known.get(user)
+        if name is None:
+            name = self._known[user] = await self._ask(user)
+            if len(self._known) > _PEOPLE:
+                self._known.popitem(last=False)
+        return name
+
+    async def _ask(self, user: str) -> str:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                answer = await self._client.users_info(user=user)
+        except FAILURES as error:
+            word = error_of(error) if isinstance(error, SlackApiError) else type(error).__name__
+            log.debug("the name of a person is not known: %s", word)
+            return ""
+        person = answer.get("user") or {}
+        profile = person.get("profile") or {}
+        return str(profile.get("display_name") or profile.get("real_name") or person.get("name") or "")

@@ -1,0 +1,101 @@
+"""The plugin: offers the adapter `slack`, and its route where it is reached over HTTP. Imports no client library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from hermes_core.adapter import Adapter, AdapterFactory
+from hermes_core.config import Config, Secrets
+from hermes_core.errors import ConfigError
+from hermes_core.hookspecs import hookimpl
+from hermes_core.route import Problem, Request, Response, Route, Site
+
+if TYPE_CHECKING:
+    from hermes_slack.adapter import SlackAdapter
+
+__all__ = ["SlackPlugin"]
+
+_API = "https://slack.com/api/"
+
+
+class SlackPlugin:
+    """An agent in Slack."""
+
+    class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+        """`[adapters.slack]`.
+
+        `mode`: "socket" needs `app_token_env`, "http" needs `signing_secret_env` and the `[http]` server.
+        `base_url`: another server's Web API. `follow_threads`: in a thread in which the agent was addressed
+        it answers without being mentioned again.
+        """
+
+        bot_token_env: str = "SLACK_BOT_TOKEN"  # noqa: S105 - names of variables, not secrets
+        app_token_env: str = "SLACK_APP_TOKEN"  # noqa: S105
+        signing_secret_env: str = "SLACK_SIGNING_SECRET"  # noqa: S105
+        mode: Literal["socket", "http"] = "socket"
+        base_url: str = _API
+        follow_threads: bool = True
+        secrets: Secrets = msgspec.field(default_factory=Secrets)
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = settings or self.Settings()
+        self._adapter: SlackAdapter | None = None
+        self._catch_up = 3600.0
+
+    @hookimpl
+    def hermes_configured(self, config: Config) -> None:
+        """How old a message of a downtime may be and is still answered (D8)."""
+        self._catch_up = config.conversation("slack").catch_up
+
+    @hookimpl
+    def hermes_adapters(self) -> Iterable[AdapterFactory]:
+        """The one adapter of this package."""
+        return [AdapterFactory("slack", self._open)]
+
+    @hookimpl
+    def hermes_routes(self, site: Site) -> Iterable[Route]:
+        """`POST /slack/events`, in mode "http"; it checks its callers by their signature (X3)."""
+        if self._settings.mode != "http":
+            return ()
+        return [Route("POST", "/slack/events", self._webhook, open=True)]
+
+    async def _webhook(self, request: Request) -> Response:
+        if self._adapter is None:
+            raise Problem(503, "The agent is not connected yet.", headers={"Retry-After": "5"})
+        return await self._adapter.webhook(request)
+
+    def _open(self, options: Mapping[str, Any]) -> Adapter:
+        from hermes_slack.adapter import App, SlackAdapter  # aiohttp takes longer to import than a start may
+
+        settings = self._settings
+        socket = settings.mode == "socket"
+        app = App(
+            self._secret("bot_token_env", settings.bot_token_env),
+            self._secret("app_token_env", settings.app_token_env) if socket else "",
+            "" if socket else self._secret("signing_secret_env", settings.signing_secret_env),
+            _checked(settings.base_url),
+            settings.follow_threads,
+            self._catch_up,
+        )
+        data_dir = options.get("data_dir")
+        self._adapter = SlackAdapter(app, Path(data_dir) / "slack" if data_dir else None)
+        return self._adapter
+
+    def _secret(self, key: str, variable: str) -> str:
+        secret = self._settings.secrets.read(f"adapters.slack.{key}", variable)
+        if not secret:
+            raise ConfigError(
+                f"[adapters.slack] {key} is empty.", f"Name the variable that holds it: {key} = …"
+            )
+        return secret
+
+
+def _checked(base_url: str) -> str:
+    url = base_url.strip()
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError("[adapters.slack] base_url is no address.", f'It looks like "{_API}".')
+    return url if url.endswith("/") else f"{url}/"

@@ -1,0 +1,103 @@
+"""Socket: Socket Mode, by Slack's own client; each envelope is acknowledged at the commit and not before (D1)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from slack_sdk.errors import SlackApiError
+from slack_sdk.socket_mode.aiohttp import SocketModeClient
+from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
+from slack_sdk.socket_mode.request import SocketModeRequest
+from slack_sdk.socket_mode.response import SocketModeResponse
+from slack_sdk.web.async_client import AsyncWebClient
+
+from hermes_core.errors import StoreError
+from hermes_slack.faults import account_fault, send_error
+from hermes_slack.intake import Intake
+from hermes_slack.posts import FAILURES
+from hermes_slack.tasks import begin
+
+__all__ = ["address", "serve"]
+
+log = logging.getLogger("hermes.slack")
+
+_CLOSING: Final = 0.5  # seconds that saying good-bye may take
+
+
+async def serve(
+    client: AsyncWebClient,
+    app_token: str,
+    url: str,
+    intake: Intake,
+    group: asyncio.TaskGroup,
+    ready: Callable[[], None],
+    *,
+    ping_interval: float,
+    logger: logging.Logger,
+) -> None:
+    """Deliver until cancelled. The client reconnects by itself; `ready` is called at each hello.
+
+    `url` is what `address` gave.
+    """
+    socket = SocketModeClient(
+        app_token, logger=logger, web_client=client, ping_interval=ping_interval, trace_enabled=False
+    )
+    socket.wss_uri = url  # the first one; it would ask for another, and never give up on a wrong token
+
+    async def listen(_: AsyncBaseSocketModeClient, message: dict[str, Any], raw: str | None) -> None:
+        if message.get("type") == "hello":
+            ready()
+
+    async def take(_: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
+        def committed() -> None:
+            begin(group, _acknowledge(socket, request.envelope_id))
+
+        try:
+            await intake.take(request.type, request.payload, committed)
+        except StoreError as error:
+            log.warning("not acknowledged, Slack will deliver it again: %s", error)
+
+    socket.message_listeners.append(listen)
+    socket.socket_mode_request_listeners.append(take)
+    try:
+        await socket.connect()  # type: ignore[no-untyped-call]
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await _close(socket)
+
+
+async def address(client: AsyncWebClient, app_token: str) -> str:
+    """Where to connect, once.
+
+    `ConfigError` for an app token that Slack does not accept, `SendError` where Slack cannot be reached.
+    """
+    try:
+        answer = await client.apps_connections_open(app_token=app_token)
+    except FAILURES as error:
+        if isinstance(error, SlackApiError) and (fault := account_fault(error, "app_token_env")) is not None:
+            raise fault from error
+        raise send_error(error) from error
+    return str(answer["url"])
+
+
+async def _acknowledge(socket: SocketModeClient, envelope: str) -> None:
+    try:
+        await socket.send_socket_mode_response(SocketModeResponse(envelope))
+    except FAILURES as error:  # the connection is gone: Slack delivers again, and the store knows it (D1)
+        log.info("an acknowledgement was lost with its connection: %s", type(error).__name__)
+
+
+async def _close(socket: SocketModeClient) -> None:
+    """Within its time, also where the other side does not answer the good-bye."""
+    try:
+        async with asyncio.timeout(_CLOSING):
+            await socket.close()  # type: ignore[no-untyped-call]
+    except (*FAILURES, TimeoutError):
+        log.debug("the connection was cut instead of closed")
+    for task in (socket.message_processor, socket.current_session_monitor, socket.message_receiver):
+        if task is not None:
+            task.cancel()
+    await socket.aiohttp_client_session.close()

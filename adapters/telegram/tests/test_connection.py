@@ -1,0 +1,153 @@
+"""The way to Telegram: refused, broken, polled twice, or the other way round by a webhook."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes_core.errors import ConfigError, SendError
+from hermes_core.messages import Attachment
+from hermes_core.route import Problem, Request
+from hermes_core.testing.model import Hold
+from hermes_core.testing.platforms.telegram import Fault, Refusal, TelegramServer
+from hermes_telegram.settings import PATH, Webhook
+
+
+async def test_a_token_that_is_refused_ends_the_start_and_is_not_repeated_anywhere(
+    open_house: Any, telegram: TelegramServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    telegram.fail("getMe", Fault(Refusal(401, "Unauthorized")))
+    house = open_house()
+    async with house:
+        with pytest.raises(ConfigError, match="refuses the bot's token"):
+            await house.task
+    assert telegram.token not in caplog.text
+
+
+async def test_polling_ends_a_webhook_that_was_set_before(open_house: Any, telegram: TelegramServer) -> None:
+    telegram.webhook = "http://127.0.0.1:9/old"
+    async with open_house() as house:
+        await house.up()
+        telegram.say("hi")
+        await telegram.shown("you said: hi")
+        await house.settled()
+    assert telegram.webhook == ""
+
+
+async def test_when_telegram_is_gone_for_a_while_nothing_is_lost_and_the_draft_gets_its_end(
+    open_house: Any, telegram: TelegramServer, tmp_path: Path
+) -> None:
+    hold = Hold()
+    async with open_house([["Late", hold, " reply."]], own={"busy": "queue"}) as house:
+        await house.up()
+        telegram.say("before")
+        await telegram.shown("Late")
+        noted = tmp_path / "telegram" / "42.json"
+        async with asyncio.timeout(5):
+            while not noted.exists():  # until the adapter knows the message
+                await asyncio.sleep(0.01)
+        await telegram.close()
+        hold.release()
+        telegram.say("meanwhile")
+        await telegram.start()
+        await telegram.shown("you said: meanwhile", within=20)
+        await house.settled()
+    assert telegram.texts() == ["Late reply.", "you said: meanwhile"]
+
+
+async def test_a_poll_that_is_cut_after_it_was_answered_brings_the_message_again_and_it_is_answered_once(
+    open_house: Any, telegram: TelegramServer
+) -> None:
+    telegram.fail("getUpdates", Fault(), Fault(cut="after"))
+    async with open_house() as house:
+        await house.up()
+        telegram.say("hi")
+        await telegram.shown("you said: hi", within=15)
+        await house.settled()
+    assert telegram.texts() == ["you said: hi"]
+
+
+async def test_an_update_that_nobody_can_read_does_not_make_it_deaf(
+    open_house: Any, telegram: TelegramServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_house() as house:
+        await house.up()
+        telegram.say("x", photo="not a list of sizes")
+        telegram.say("y", entities=[{"type": "pre", "offset": -5, "length": 9000}])
+        telegram.say("still there?")
+        await telegram.until(lambda: any("still there?" in one for one in telegram.texts()))
+        await house.settled()
+        await telegram.until(lambda: telegram.offset == 1003)
+    assert "could not be read" in caplog.text
+
+
+async def test_the_webhook_takes_only_what_bears_the_secret_and_says_200_after_the_commit(
+    open_house: Any, telegram: TelegramServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    public = {"http": {"public_url": "https://bot.example"}}
+    async with open_house(own={"mode": "webhook"}, **public) as house:
+        await house.up()
+        (route,) = house.plugin.hermes_routes(None)
+        secret = Webhook.of("https://bot.example", telegram.token).secret
+        (call,) = telegram.called("setWebhook")
+        assert call.parameters["url"] == f"https://bot.example{PATH}"
+        assert call.parameters["secret_token"] == secret
+        message = {
+            "message_id": 1,
+            "date": 1,
+            "text": "by webhook",
+            "from": {"id": 7, "is_bot": False, "first_name": "Ann"},
+            "chat": {"id": 7, "type": "private", "first_name": "Ann"},
+        }
+        body = json.dumps({"update_id": 1, "message": message}).encode()
+
+        def request(given: str) -> Request:
+            headers = {"x-telegram-bot-api-secret-token": (given,)}
+            return Request("POST", PATH, {}, {}, headers, body, "")
+
+        with pytest.raises(Problem) as refused:
+            await route.answer(request("wrong"))
+        assert refused.value.status == 401
+        assert telegram.texts() == []
+        for _ in range(2):  # Telegram brings it again where our answer was lost
+            assert (await route.answer(request(secret))).status == 200
+        await telegram.shown("you said: by webhook")
+        await house.settled()
+    assert telegram.texts() == ["you said: by webhook"]
+    assert secret not in caplog.text
+
+
+async def test_a_webhook_without_a_public_address_is_refused_at_the_start(open_house: Any) -> None:
+    house = open_house(own={"mode": "webhook"})
+    with pytest.raises(ConfigError, match="public_url"):
+        async with house:
+            pass
+
+
+async def test_files_can_be_fetched_and_their_limit_is_said(
+    open_house: Any, telegram: TelegramServer
+) -> None:
+    telegram.store("abc", b"content")
+    async with open_house() as house:
+        await house.up()
+        adapter = house.runtime.services.adapters["telegram"]
+        assert await adapter.fetch(Attachment("a.txt", "text/plain", 7, "abc")) == b"content"
+        with pytest.raises(SendError, match="20 MB"):
+            await adapter.fetch(Attachment("a.iso", size=21 * 2**20, ref="big"))
+        with pytest.raises(SendError, match="file_id"):
+            await adapter.fetch(Attachment("a.txt", size=1, ref="none"))
+
+
+async def test_a_stop_is_quick_though_a_long_poll_is_under_way(
+    open_house: Any, telegram: TelegramServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_house() as house:
+        await house.up()
+        house.runtime.stop()
+        await house.task
+    assert not [one for one in caplog.records if one.levelno >= logging.ERROR]

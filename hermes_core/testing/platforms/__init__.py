@@ -1,0 +1,1 @@
+"""Strict fakes of chat platforms, over real sockets on loopback."""
