@@ -34,6 +34,7 @@ __all__ = [
     "TurnEnd",
     "TurnRecord",
     "When",
+    "clean",
     "decode",
     "encode",
     "first_words",
@@ -296,6 +297,17 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
 
 
 _T = TypeVar("_T")
+
+
+def clean(text: str) -> str:
+    """`text` with halves of surrogate pairs replaced: they come in platforms' JSON and cannot be written down."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def first_words(text: str, length: int = 60) -> str:

@@ -142,7 +142,8 @@ class Outbox:
             # before the send: a crash in between must know that the text may be out
             await self._account(self._store.sending, outgoing.key)
         try:
-            sent: Sent = await adapter.send(outgoing)
+            given: object = await adapter.send(outgoing)
+            sent = given if isinstance(given, Sent) else Sent()
         except SendError:
             raise
         except Exception as error:  # the edge to foreign code: an adapter's fault must not lose the message

@@ -32,7 +32,7 @@ from hermes_core.errors import ConfigError, HermesError, PluginError
 from hermes_core.models import ModelFactory
 from hermes_core.tools import AsyncTool, Tool
 
-__all__ = ["PluginInfo", "Plugins", "catalogue", "load", "resume", "within"]
+__all__ = ["PluginInfo", "Plugins", "catalogue", "load", "meant", "resume", "within"]
 
 log = logging.getLogger("hermes.plugins")
 T = TypeVar("T")
@@ -125,7 +125,9 @@ class Plugins:
             if one.plugin == info.name:
                 try:
                     one.function(*[self._config for _ in one.arguments])
-                except Exception as error:  # the edge to foreign code: a plugin's fault stays its own
+                except BaseException as error:  # the edge to foreign code: a plugin's fault stays its own
+                    if meant(error):
+                        raise
                     raise PluginError(info.name, f"hermes_configured failed: {_brief(error)}.") from error
         for command in self._brought(info.name, "hermes_commands", Command):
             if self._add(info, self.commands.add, info.name, command):
@@ -153,7 +155,9 @@ class Plugins:
             if one.plugin == name:
                 try:
                     brought.extend(one.function())
-                except Exception as error:  # the edge to foreign code: a plugin's fault stays its own
+                except BaseException as error:  # the edge to foreign code: a plugin's fault stays its own
+                    if meant(error):
+                        raise
                     raise PluginError(name, f"{hook} failed: {_brief(error)}.") from error
         for value in brought:
             if not isinstance(value, kind):
@@ -199,7 +203,9 @@ class Plugins:
                         result = await resume(result, waits_for, hookspecs.verbs[hook].limit)
                 elif inspect.isawaitable(result):
                     result = await result
-            except Exception as error:  # noqa: BLE001 - the edge to foreign code: a plugin's fault stays its own
+            except BaseException as error:  # the edge to foreign code: a plugin's fault stays its own
+                if meant(error):
+                    raise
                 self.report(one.plugin, hook, error)
             else:
                 if result is not None:
@@ -225,7 +231,9 @@ class Plugins:
             if inspect.iscoroutine(result):
                 return await within(result, hookspecs.verbs[hook].limit)
             return await result if inspect.isawaitable(result) else result
-        except Exception as error:  # noqa: BLE001 - the edge to foreign code: a plugin's fault stays its own
+        except BaseException as error:  # the edge to foreign code: a plugin's fault stays its own
+            if meant(error):
+                raise
             self.report(one.plugin, hook, error)
             return _FAILED
 
@@ -237,6 +245,21 @@ class Plugins:
         if plugin in self.infos:
             self.infos[plugin].problem = f"{what} failed ({id_}): {text}"
         return id_
+
+
+def meant(error: BaseException) -> bool:
+    """Whether `error` is for us, and not a fault of the foreign code that it came through.
+
+    That is Ctrl+C, and the cancellation of the present task. Foreign code may raise anything else: a
+    cancellation of a task of its own that it awaited, `SystemExit`, what no `except Exception` catches.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:
+            return False
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt)
 
 
 class _OverLimitError(TimeoutError):
@@ -376,7 +399,9 @@ def _load_one(plugins: Plugins, point: importlib.metadata.EntryPoint, config: Co
         plugins.add(point.name, _make(point.name, point.load(), config))
     except ConfigError:
         raise
-    except Exception as error:  # the edge to foreign code: an import error stays the plugin's own
+    except BaseException as error:  # the edge to foreign code: an import error stays the plugin's own
+        if meant(error):
+            raise
         info.problem = (
             error.message if isinstance(error, HermesError) else f"cannot be loaded: {_brief(error)}"
         )
@@ -387,12 +412,16 @@ def _load_one(plugins: Plugins, point: importlib.metadata.EntryPoint, config: Co
             ) from error
 
 
+class _NoSettings(msgspec.Struct, frozen=True):
+    """What a plugin without `Settings` has: every key in its section is an error."""
+
+
 def _make(name: str, loaded: object, config: Config) -> object:
-    if not isinstance(loaded, type):
-        return loaded
-    settings = getattr(loaded, "Settings", None)
+    settings = getattr(loaded, "Settings", None) if isinstance(loaded, type) else None
     if settings is None:
-        return loaded()
+        config.section(_table(name, config), name, _NoSettings)
+        return loaded() if isinstance(loaded, type) else loaded
+    assert isinstance(loaded, type)
     return loaded(config.section(_table(name, config), name, settings))
 
 

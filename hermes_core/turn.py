@@ -19,8 +19,8 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from hermes_core.errors import ModelError
-from hermes_core.messages import Item, Role, Said, Step, ToolCall, ToolResult
-from hermes_core.models import Model, Opaque, Request, Stop, Text, ToolSpec, Usage
+from hermes_core.messages import Item, Role, Said, Step, ToolCall, ToolResult, clean, encode
+from hermes_core.models import Delta, Model, Opaque, Request, Stop, Text, ToolSpec, Usage
 from hermes_core.tools import Scope, Tool, ToolContext
 
 __all__ = ["Port", "Turn", "TurnPlan", "least"]
@@ -114,7 +114,18 @@ class Turn:
         )
 
     async def run(self) -> str:
-        """The loop. Gives the final text when the owner has let the turn end.
+        """The loop, see `_run`. Foreign code in it cannot end the program, nor cancel what is not its own."""
+        try:
+            return await self._run()
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and self.closed:
+                raise
+            raise RuntimeError(f"The turn was ended from inside by {type(error).__name__}.") from error
+
+    async def _run(self) -> str:
+        """Gives the final text when the owner has let the turn end.
 
         `ModelError` when the model cannot be had, or the limit of steps is reached. Cancelled, it leaves
         its tools to the owner: they are in `scope`.
@@ -184,21 +195,10 @@ class Turn:
             async for delta in stream:
                 if self.closed:
                     raise asyncio.CancelledError
-                if isinstance(delta, Text):
-                    if delta.text:
-                        if not pieces:
-                            self._part += 1
-                            self._port.working("writing")
-                        pieces.append(delta.text)
-                        self._port.drafted(part, delta.text)
-                elif isinstance(delta, ToolCall):
-                    calls.append(delta)
-                elif isinstance(delta, Usage):
-                    self.usage = _add(self.usage, delta)
-                elif isinstance(delta, Opaque):
-                    self._opaque = {**(self._opaque or {}), **delta.data}
-                else:
+                if isinstance(delta, Stop):
                     stop = delta
+                else:
+                    self._heard(delta, part, pieces, calls)
         if stop is None:
             raise ModelError(
                 "The model's answer was cut off.", "Write “go on”, or try again.", retryable=True
@@ -209,6 +209,25 @@ class Turn:
             if text and not pieces:
                 self._part += 1
         return text, self._unique(calls)
+
+    def _heard(self, delta: Delta, part: int, pieces: list[str], calls: list[ToolCall]) -> None:
+        """One element of the stream. What cannot be written down does not get as far as the store."""
+        if isinstance(delta, Text):
+            if text := clean(delta.text):
+                if not pieces:
+                    self._part += 1
+                    self._port.working("writing")
+                pieces.append(text)
+                self._port.drafted(part, text)
+        elif isinstance(delta, ToolCall):
+            calls.append(ToolCall(clean(delta.id), clean(delta.name), clean(delta.arguments)))
+        elif isinstance(delta, Usage):
+            self.usage = _add(self.usage, delta)
+        elif isinstance(delta, Opaque):
+            encode(delta.data)
+            self._opaque = {**(self._opaque or {}), **delta.data}
+        else:
+            raise TypeError(f"a model gives deltas, not {type(delta).__name__}")
 
     def _closing(self, text: str, stop: Stop) -> str:
         if stop.reason == "length":

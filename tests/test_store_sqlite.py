@@ -340,3 +340,29 @@ def test_every_statement_finds_its_rows_through_an_index(plain: sqlite3.Connecti
                 text,
                 detail,
             )
+
+
+async def test_one_row_that_cannot_be_read_does_not_keep_the_others_from_their_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    there = Address("test", "me", "2")
+    store = await SQLiteStore.open(tmp_path)
+    await store.admit(entry("bad"))
+    await store.admit(entry("good"))
+    await store.admit(entry("other", there))
+    await store.admit(entry("taken", there))
+    await store.start_turn(there, 1, [Step("x")], ["taken"])
+    await store.plan(there, 1, Step("y"))
+    await store.close()
+    with sqlite3.connect(tmp_path / "hermes.db") as database:
+        database.execute("UPDATE entries SET body = '{' WHERE id = 'bad'")
+        database.execute("UPDATE turns SET planned = '7'")
+    database.close()
+    store = await SQLiteStore.open(tmp_path)
+    here, elsewhere = await store.open_work()
+    assert [one.id for one in here.entries] == ["good"]
+    assert [one.id for one in elsewhere.entries] == ["other"]
+    assert elsewhere.turn is not None
+    assert elsewhere.turn.halted, "nobody knows what it ran"
+    assert "entry 1 cannot be read" in caplog.text
+    await store.close()

@@ -72,6 +72,10 @@ async def _serve(
                 loop.add_signal_handler(number, stop, number)
     house = Runtime(config, adapters=adapters, options=options or {}, on_ready=on_ready, doors=doors)
     async with house as runtime:
+        if on_ready is None:  # a chat: its log is in a file, and what is missing should not be a riddle
+            for info in runtime.services.plugins.infos.values():
+                if info.enabled and info.problem:
+                    sys.stderr.write(f"hermes: plugin {info.name}: {info.problem}\n")
         stop.ask = runtime.stop
         await runtime.run()
 

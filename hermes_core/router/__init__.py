@@ -14,13 +14,16 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from hermes_core.adapter import Activity
 from hermes_core.commands import parse
 from hermes_core.errors import StoreError
 from hermes_core.inbox import Signal
-from hermes_core.messages import Address, Entry, Message, Role, When
+from hermes_core.messages import Address, Author, Entry, Message, Role, When, clean
 from hermes_core.router.lane import Lane
 from hermes_core.router.services import Access, Services, Tasks
+from hermes_core.router.view import entered
 
 __all__ = ["Access", "Router", "Services", "Tasks"]
 
@@ -79,15 +82,15 @@ class Router:
             return
         lane = self._lanes.get(address) or self._lane(address)
         conversation = lane.conversation
-        text = message.text if message.text.isascii() else _clean(message.text)
+        text = clean(message.text)
         command = text.startswith("/") and parse(text, self._accounts.get(address.platform, "")) is not None
         try:
             if not conversation.loaded:
                 await conversation.load()
             entry = Entry(
-                message.id,
+                clean(message.id),
                 address,
-                message.author,
+                _cleaned(message.author),
                 text,
                 When.QUEUE if command else conversation.mode,
                 0,
@@ -157,14 +160,17 @@ class Router:
     async def edited(self, address: Address, id_: str, text: str) -> None:
         """D9: replace a message that still waits."""
         lane = self._lanes.get(address)
-        if lane is not None:
-            lane.conversation.amend(id_, text)
+        if lane is None or lane.conversation.amend(clean(id_), clean(text)):
+            return
+        command = parse(clean(text), self._accounts.get(address.platform, ""))
+        if command is not None:  # it was entered by a command, such as /queue: its text is what waits
+            lane.conversation.amend(entered(clean(id_)), command[1].strip())
 
     async def deleted(self, address: Address, id_: str) -> None:
         """D9: cancel a message that still waits."""
         lane = self._lanes.get(address)
         if lane is not None:
-            lane.conversation.cancel([id_])
+            lane.conversation.cancel([clean(id_), entered(clean(id_))])
 
     # -- conversations
 
@@ -211,10 +217,8 @@ class Router:
         return lane is not None and bool(lane.conversation.signal(Signal.BREAK))
 
 
-def _clean(text: str) -> str:
-    """`text` with halves of surrogate pairs replaced: they come in platforms' JSON and cannot be kept."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+def _cleaned(author: Author) -> Author:
+    """An author whose names can be written down; almost always the same one."""
+    if author.name.isascii() and author.id.isascii():
+        return author
+    return msgspec.structs.replace(author, id=clean(author.id), name=clean(author.name))

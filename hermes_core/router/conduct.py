@@ -144,7 +144,8 @@ class Conduct:
                 await self._let_go()
                 raise
         except HermesError as error:
-            log.warning("turn %d of %s failed", self.number, self._owner.address, exc_info=error)
+            log.warning("turn %d of %s failed: %s", self.number, self._owner.address, _causes(error))
+            log.debug("turn %d of %s failed", self.number, self._owner.address, exc_info=error)
             end, text = TurnEnd.FAILED, str(error)
         except Exception as error:  # the conversation's edge: a fault in one turn ends that turn only
             id_ = secrets.token_hex(3)
@@ -299,7 +300,17 @@ class Conduct:
             outgoing,
             owner.context_after(self.number, items),
         )
-        await self._durably(lambda: services.store.finish(ending))
+        try:
+            await self._durably(lambda: services.store.finish(ending))
+        except StoreError as error:  # this end can never be written: one that can is better than none
+            id_ = secrets.token_hex(3)
+            log.error("the end of turn %d cannot be stored (%s)", self.number, id_, exc_info=error)
+            end, number, items = TurnEnd.FAILED, None, ()
+            outgoing = self._outgoing(
+                end, f"Something went wrong here (error {id_}). Please try again.", None
+            )
+            ending = Ending(owner.address, self.number, end, items, self._used(end, items), None, outgoing)
+            await self._durably(lambda: services.store.finish(ending))
         if end is TurnEnd.INTERRUPTED and services.plugins.asks("hermes_interrupted"):
             report = self._report or Interruption(owner.address, self.number)
             self._beside("hermes_interrupted", interruption=report)
@@ -401,3 +412,12 @@ class Conduct:
         told = [one for one in effect.entries if event_job(one.id) not in self._jobs.told]
         told = history.introduced(told, (*self._owner.past(), *(self._turn.items if self._turn else ())))
         return [history.said(one, kinds.get(one.when, SaidKind.STEER)) for one in told], ids
+
+
+def _causes(error: BaseException | None) -> str:
+    """An error and what led to it, on one line: the operator's cause, without the traceback."""
+    told: list[str] = []
+    while error is not None and len(told) < 4:
+        told.append(f"{type(error).__name__}: {error}".splitlines()[0])
+        error = error.__cause__
+    return "; because of ".join(told)

@@ -18,7 +18,18 @@ from hermes_core import history, inbox
 from hermes_core.adapter import Activity, Received, Working
 from hermes_core.errors import StoreError, StoreUnwritable
 from hermes_core.inbox import Effect, Happening, Phase, Signal, State
-from hermes_core.messages import Address, Entry, EntryState, Item, Outgoing, Role, TurnEnd, TurnRecord, When
+from hermes_core.messages import (
+    Address,
+    Entry,
+    EntryState,
+    Item,
+    Outgoing,
+    Role,
+    TurnEnd,
+    TurnRecord,
+    When,
+    clean,
+)
 from hermes_core.router.conduct import Conduct, Ended
 from hermes_core.router.services import Services
 from hermes_core.store import OpenTurn
@@ -140,7 +151,7 @@ class Conversation:
         """
         outgoing = None
         if text and not text.isspace():
-            outgoing = Outgoing(f"{self.key}#{entry.id}", self.address, text, 0, "", None, entry.id)
+            outgoing = Outgoing(f"{self.key}#{entry.id}", self.address, clean(text), 0, "", None, entry.id)
         store = self._services.store
         try:
             await store.settle(self.address, (entry.id,), state, outgoing)

@@ -19,7 +19,7 @@ from hermes_core.commands import Context, parse
 from hermes_core.errors import CommandError, JobError
 from hermes_core.inbox import Signal
 from hermes_core.messages import Address, Entry, EntryState, Role, When
-from hermes_core.plugins import within
+from hermes_core.plugins import meant, within
 from hermes_core.router.conversation import Conversation
 from hermes_core.router.order import Order
 from hermes_core.router.services import Services
@@ -31,6 +31,7 @@ __all__ = ["Lane"]
 log = logging.getLogger("hermes.router")
 
 COMMAND_LIMIT: Final = 60.0  # seconds that a command may take
+EMPTY: Final = "That message has no text. Write what you want."
 UNTIL_ALL: Final = 600.0  # seconds that are never reached: EXPIRED comes when all has arrived
 NOT_SAID: Final = (When.AT_REPLY, When.EVENT)  # no messages: what a restart reads back besides
 
@@ -138,7 +139,7 @@ class Lane:
                     relay = asyncio.get_running_loop().call_soon(self._relay)
                 if self._taking and self._order.holds(entry.command):
                     self._held.append((entry, role))
-                elif entry.command or asks("hermes_message"):
+                elif entry.command or asks("hermes_message") or not entry.text.strip():
                     self._taking += 1
                     self._running = False  # it may wait: what comes meanwhile begins a task of its own (T5)
                     try:
@@ -176,6 +177,9 @@ class Lane:
             await self._command(entry, role, deliver=not again)
             return
         wait = UNTIL_ALL if again else 0.0
+        if not (entry.text.strip() or entry.attachments):
+            await self.conversation.settle(entry, EntryState.REFUSED, EMPTY, deliver=not again)
+            return
         if entry.when in NOT_SAID:
             self.conversation.arrive(entry, role, receipt=not again, wait=wait)
             return
@@ -205,9 +209,13 @@ class Lane:
                     text = await within(result, COMMAND_LIMIT)
                 else:
                     text = await result if isinstance(result, Awaitable) else result
+                if not isinstance(text, str | None):
+                    raise TypeError(f"the answer of a command is text, not {type(text).__name__}")
             except (CommandError, JobError) as error:
                 state, text = EntryState.REFUSED, str(error)
-            except Exception as error:  # noqa: BLE001 - the edge to foreign code: a plugin's fault stays its own
+            except BaseException as error:  # the edge to foreign code: a plugin's fault stays its own
+                if meant(error):
+                    raise
                 id_ = plugins.report(commands.owner(name) or "?", f"/{name}", error)
                 text = f"/{name} failed (error {id_}). The operator finds the cause under this number in the log."
         await conversation.settle(entry, state, text or "", deliver=deliver)

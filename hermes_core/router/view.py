@@ -15,7 +15,12 @@ from hermes_core.router.order import Order
 from hermes_core.router.services import Services
 from hermes_core.store import Admission
 
-__all__ = ["View"]
+__all__ = ["View", "entered"]
+
+
+def entered(id_: str, number: int = 1) -> str:
+    """The id of the `number`-th entry that the command with this id puts in: the same one whenever it runs."""
+    return f"{id_}+{number}"
 
 
 class View:
@@ -103,7 +108,7 @@ class View:
         self._entered += 1
         source = self._entry
         entry = Entry(
-            f"{source.id}+{self._entered}",
+            entered(source.id, self._entered),
             source.address,
             source.author,
             text,

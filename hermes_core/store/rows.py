@@ -5,11 +5,13 @@ Each function runs inside one read transaction, so what it gives belongs togethe
 
 from __future__ import annotations
 
+import functools
 import itertools
+import logging
 import operator
 import sqlite3
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -26,6 +28,9 @@ __all__ = [
     "replies",
     "waiting",
 ]
+
+log = logging.getLogger("hermes.store")
+_T = TypeVar("_T")
 
 # Made once: to build a decoder for a union costs more than to decode an item with it.
 _ENTRY: Final = msgspec.json.Decoder(Entry)
@@ -124,13 +129,19 @@ def notes(connection: sqlite3.Connection, address: Address) -> list[Entry]:
 
 
 def open_work(connection: sqlite3.Connection) -> list[OpenWork]:
-    """Reads the three partial indexes from end to end, and nothing that is finished or a waiting note."""
+    """Reads the three partial indexes from end to end, and nothing that is finished or a waiting note.
+
+    A row that cannot be read is named in the log and left where it is: one bad row must not keep every
+    conversation from its start. A turn with such a row is ended, because nobody knows what it ran.
+    """
     entries: dict[int, list[Entry]] = {}
     for conversation, seq, body in connection.execute(
         "SELECT conversation, seq, body FROM entries"
         " WHERE state = 'waiting' AND turn IS NULL AND note = 0 ORDER BY conversation, seq"
     ):
-        entries.setdefault(conversation, []).append(decode_entry(seq, body))
+        entry = _readable(functools.partial(decode_entry, seq), body, f"entry {seq}")
+        if entry is not None:
+            entries.setdefault(conversation, []).append(entry)
     outbox = _grouped(
         connection.execute(
             "SELECT conversation, seq, state, body FROM outbox WHERE state IN ('waiting', 'sending')"
@@ -150,6 +161,14 @@ def open_work(connection: sqlite3.Connection) -> list[OpenWork]:
     return sorted(found, key=lambda work: str(work.conversation.address))
 
 
+def _readable(read: Callable[[str], _T], body: str, what: str) -> _T | None:
+    try:
+        return read(body)
+    except msgspec.MsgspecError as error:
+        log.error("the stored %s cannot be read and is left out: %s", what, error)
+        return None
+
+
 def _grouped(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ...]]]:
     return {key: [row[1:] for row in group] for key, group in itertools.groupby(rows, operator.itemgetter(0))}
 
@@ -165,12 +184,19 @@ def _open_turn(
         "SELECT seq, body FROM entries WHERE conversation = ? AND turn = ? AND state = 'waiting' ORDER BY seq",
         (conversation, number),
     )
-    entries = [decode_entry(seq, body) for seq, body in taken]
+    entries = [
+        entry
+        for seq, body in taken
+        if (entry := _readable(functools.partial(decode_entry, seq), body, f"entry {seq}")) is not None
+    ]
     items = connection.execute(
         "SELECT body FROM running_items WHERE conversation = ? ORDER BY position", (conversation,)
     )
-    record = TurnRecord(number, tuple(_ITEM.decode(body) for (body,) in items))
-    return OpenTurn(record, tuple(entries), None if planned is None else _STEP.decode(planned), bool(halted))
+    kept = [_readable(_ITEM.decode, body, f"item of turn {number}") for (body,) in items]
+    record = TurnRecord(number, tuple(item for item in kept if item is not None))
+    plan = None if planned is None else _readable(_STEP.decode, planned, f"plan of turn {number}")
+    whole = None not in kept and (planned is None or plan is not None)
+    return OpenTurn(record, tuple(entries), plan, bool(halted) or not whole)
 
 
 def _work(
@@ -182,8 +208,9 @@ def _work(
 ) -> OpenWork:
     row = connection.execute(_RECORDS + "WHERE id = ?", (conversation,)).fetchone()
     unsent = [
-        (state, msgspec.structs.replace(_OUTGOING.decode(body), seq=seq))
+        (state, msgspec.structs.replace(outgoing, seq=seq))
         for seq, state, body in outbox.get(conversation, ())
+        if (outgoing := _readable(_OUTGOING.decode, body, f"message {seq}")) is not None
     ]
     return OpenWork(
         _record(row),

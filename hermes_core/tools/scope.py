@@ -305,6 +305,10 @@ async def _contained(function: Callable[..., Any], arguments: dict[str, Any]) ->
         return await function(**arguments)
     except SystemExit:
         raise ToolError("The tool tried to end the program.") from None
+    except (Exception, asyncio.CancelledError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # what no `except Exception` catches would end the turn
+        raise ToolError(f"The tool failed: {type(error).__name__}.") from error
 
 
 async def _at_once(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:

@@ -480,6 +480,24 @@ def test_d9_an_edit_of_a_waiting_message_replaces_it_and_a_deleted_one_is_cancel
     run(story())
 
 
+def test_d9_what_a_command_put_in_is_edited_and_deleted_with_the_command(tmp_path: Path) -> None:
+    async def story() -> None:
+        hold = Hold()
+        async with bed(tmp_path, [["x", hold]]) as b:
+            await b.platform.say("work")
+            await hold.reached.wait()
+            one = await b.platform.say("/queue left")
+            two = await b.platform.say("/queue never mind")
+            await until(lambda: len(b.platform.sent) == 2)
+            await b.platform.gateway.edited(one.address, one.id, "/queue right")
+            await b.platform.gateway.deleted(two.address, two.id)
+            hold.release()
+            await b.platform.settled()
+            assert b.model.texts() == ["work", "right"]
+
+    run(story())
+
+
 def test_t1_a_long_paste_in_parts_is_one_turn_and_waits_no_longer_than_five_seconds(tmp_path: Path) -> None:
     async def story() -> None:
         async with bed(tmp_path) as b:

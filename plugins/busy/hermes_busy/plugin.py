@@ -24,10 +24,18 @@ async def stop(context: Context, what: str = "") -> str:
     if what and what.lower() != "all":
         return _ended(await context.jobs.stop(what))
     ran, cancelled = await context.conversation.stop()
-    ended = await _stop_jobs(context) if what else ""
+    ended = await _stop_jobs(context) if what else await _going_on(context)
     if ended and not (ran or cancelled):
         return ended
     return f"{_stopped(ran, cancelled)} {ended}".strip()
+
+
+async def _going_on(context: Context) -> str:
+    """Jobs outlive the work that started them (I9): who stops it should know."""
+    running = sum(not job.state.final for job in await context.jobs.list())
+    if not running:
+        return ""
+    return f"{_count(running, 'job')} {'goes' if running == 1 else 'go'} on: /stop all ends everything."
 
 
 async def _stop_jobs(context: Context) -> str:

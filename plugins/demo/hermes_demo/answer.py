@@ -16,7 +16,7 @@ import msgspec
 from hermes_core.messages import Item, Said, SaidKind, Step, ToolCall, ToolResult
 from hermes_core.models import Delta, Request, Stop, Text, Usage
 from hermes_demo import texts
-from hermes_demo.requests import Asked, asked
+from hermes_demo.requests import Asked, asked, own_words
 
 __all__ = ["answer"]
 
@@ -25,13 +25,16 @@ _QUOTE: Final = 160
 _RESULT: Final = 1500
 
 
-def answer(request: Request) -> list[Delta]:
-    """The answer to `request`, its text word by word. Usage counts words."""
+def answer(request: Request, key: str = "demo") -> list[Delta]:
+    """The answer to `request`, its text word by word. Usage counts words.
+
+    `key` begins the idempotency keys of jobs: what is asked for anew is another job, also after /new (J3).
+    """
     offered = frozenset(tool.name for tool in request.tools)
     step, texts_ = _end(request.items)
     unanswered, texts_ = _split(texts_)
     wanted = [one for said in texts_ if said.kind in _ASKING for one in asked(said.text)]
-    calls = _calls(wanted, offered, request.items)
+    calls = _calls(wanted, offered, request.items, key)
     parts = [*_results(step), *_reactions(texts_)]
     if unanswered:
         parts.append(
@@ -77,7 +80,9 @@ def _wanted_before(items: Sequence[Item]) -> list[Asked]:
     return [one for said in texts_ if said.kind in _ASKING for one in asked(said.text)]
 
 
-def _calls(wanted: Iterable[Asked], offered: frozenset[str], items: Sequence[Item]) -> list[ToolCall]:
+def _calls(
+    wanted: Iterable[Asked], offered: frozenset[str], items: Sequence[Item], key: str
+) -> list[ToolCall]:
     number = sum(len(item.calls) for item in items if isinstance(item, Step))
     calls: list[ToolCall] = []
     for one in wanted:
@@ -85,7 +90,7 @@ def _calls(wanted: Iterable[Asked], offered: frozenset[str], items: Sequence[Ite
             number += 1
             arguments: dict[str, Any] = dict(one.arguments)
             if one.kind == "start_command":
-                arguments["idempotency_key"] = f"demo-{number}"
+                arguments["idempotency_key"] = f"{key}-{number}"
             calls.append(ToolCall(f"demo_{number}", one.kind, msgspec.json.encode(arguments).decode()))
     return calls
 
@@ -185,7 +190,7 @@ def _echo(message: Said, items: Sequence[Item]) -> str:
     earlier = _messages(items)
     name = f", {message.author}" if message.author else ""
     files = "".join(f" It came with {file.name} ({file.media_type})." for file in message.attachments)
-    said = f"Hello{name}! I am the demo model, a stand-in for a real one. You said: {_quoted(message.text)}.{files}"
+    said = f"Hello{name}! I am the demo model, a stand-in for a real one. You said: {_quoted(own_words(message.text))}.{files}"
     if len(earlier) < 2:
         hint = "Write `help` to see what I understand, and `/help` for the commands."
         return f"{said}\n\n{texts.SETUP}\n\n{hint}"

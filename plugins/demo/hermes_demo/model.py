@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncGenerator
 
 from hermes_core.models import Delta, Request, Text
@@ -19,7 +20,7 @@ class DemoModel:
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         """As `Model.stream` says; never fails."""
-        for delta in answer(request):
+        for delta in answer(request, f"demo-{secrets.token_hex(4)}"):
             if isinstance(delta, Text):
                 await asyncio.sleep(self._pace)
             yield delta

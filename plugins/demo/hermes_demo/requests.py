@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["Asked", "asked"]
+__all__ = ["Asked", "asked", "own_words"]
 
 _RUN: Final = re.compile(r"(?:please\s+)?(run|start)\s+(\S.*)", re.IGNORECASE)
 _TIME: Final = re.compile(
@@ -39,8 +39,17 @@ class Asked(msgspec.Struct, frozen=True):
 
 def asked(text: str) -> list[Asked]:
     """All that `text` asks for, line by line; nothing where it is just talk."""
-    found = [one for line in text.splitlines() for one in _line(line.strip())]
+    found = [one for line in own_words(text).splitlines() for one in _line(line.strip())]
     return list({(one.kind, one.value): one for one in found}.values())
+
+
+def own_words(text: str) -> str:
+    """`text` without the quoted lines in front: those are the agent's (T3)."""
+    lines = text.splitlines()
+    quoted = 0
+    while quoted < len(lines) and lines[quoted].startswith(">"):
+        quoted += 1
+    return "\n".join(lines[quoted:]).strip() if quoted else text
 
 
 def _line(line: str) -> Iterable[Asked]:

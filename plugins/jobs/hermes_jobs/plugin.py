@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from hermes_core.commands import Command, Context, command
 from hermes_core.config import Config
 from hermes_core.hookspecs import hookimpl
@@ -154,7 +156,14 @@ def _line(one: Job) -> str:
     said = one.summary if one.state.final else _progress(one)
     rest = f": {said}" if said else ""
     stopping = " (stopping)" if one.stop and not one.state.final else ""
-    return f"{one.id} {one.tool} {one.state.value}{stopping}{rest}"
+    return f"{one.id} {one.tool} {_asked(one)}{one.state.value}{stopping}{rest}"
+
+
+def _asked(one: Job) -> str:
+    """What tells two jobs of one tool apart: the beginning of its arguments."""
+    values = msgspec.json.decode(one.arguments)
+    text = " ".join(str(value) for value in values.values()) if isinstance(values, dict) else ""
+    return f"“{first_words(text, 40)}” " if text else ""
 
 
 def _ago(then: float) -> str:
