@@ -190,7 +190,8 @@ def _echo(message: Said, items: Sequence[Item]) -> str:
     earlier = _messages(items)
     name = f", {message.author}" if message.author else ""
     files = "".join(f" It came with {file.name} ({file.media_type})." for file in message.attachments)
-    said = f"Hello{name}! I am the demo model, a stand-in for a real one. You said: {_quoted(own_words(message.text))}.{files}"
+    own = _quoted(own_words(message.text))
+    said = f"Hello{name}! I am the demo model, a stand-in for a real one. You said: {own}.{files}"
     if len(earlier) < 2:
         hint = "Write `help` to see what I understand, and `/help` for the commands."
         return f"{said}\n\n{texts.SETUP}\n\n{hint}"
