@@ -97,7 +97,7 @@ def test_p2_a_hook_may_raise_anything_and_the_message_is_answered(
 
     with caplog.at_level(logging.ERROR):
         run(story())
-    assert f"plugin {kind.__name__.lower()}" in caplog.text  # type: ignore[attr-defined]
+    assert f"plugin {kind.__name__.lower()}" in caplog.text
 
 
 @names
