@@ -37,6 +37,7 @@ from hermes_core.messages import (
     TurnEnd,
     When,
 )
+from hermes_core.router import ending
 from hermes_core.router.injections import injected
 from hermes_core.router.services import Services
 from hermes_core.store import Ending, OpenTurn
@@ -144,7 +145,7 @@ class Conduct:
                 await self._let_go()
                 raise
         except HermesError as error:
-            log.warning("turn %d of %s failed: %s", self.number, self._owner.address, _causes(error))
+            log.warning("turn %d of %s failed: %s", self.number, self._owner.address, ending.causes(error))
             log.debug("turn %d of %s failed", self.number, self._owner.address, exc_info=error)
             end, text = TurnEnd.FAILED, str(error)
         except Exception as error:  # the conversation's edge: a fault in one turn ends that turn only
@@ -287,65 +288,38 @@ class Conduct:
         services, owner = self._services, self._owner
         if self._drafts and end is not TurnEnd.COMPLETED:
             services.show(owner.address, Broken(self.number, end.value))
-        items = self._kept(end)
-        number = owner.reply_number() if end is TurnEnd.COMPLETED else None
-        outgoing = self._outgoing(end, text, number)
-        ending = Ending(
-            owner.address,
-            self.number,
-            end,
-            items,
-            self._used(end, items),
-            number,
-            outgoing,
-            owner.context_after(self.number, items),
-        )
+        # halted before it was prepared: its prompt stands in history all the same
+        items = self._turn.kept() if self._turn is not None else self._prompt
+        ended = self._ended(end, text, ending.kept(end, items, services.config.interrupt.keep))
         try:
-            await self._durably(lambda: services.store.finish(ending))
+            await self._durably(lambda: services.store.finish(ended))
         except StoreError as error:  # this end can never be written: one that can is better than none
             id_ = secrets.token_hex(3)
             log.error("the end of turn %d cannot be stored (%s)", self.number, id_, exc_info=error)
-            end, number, items = TurnEnd.FAILED, None, ()
-            outgoing = self._outgoing(
-                end, f"Something went wrong here (error {id_}). Please try again.", None
+            ended = self._ended(
+                TurnEnd.FAILED, f"Something went wrong here (error {id_}). Please try again.", ()
             )
-            ending = Ending(owner.address, self.number, end, items, self._used(end, items), None, outgoing)
-            await self._durably(lambda: services.store.finish(ending))
+            await self._durably(lambda: services.store.finish(ended))
+        end = ended.end
         if end is TurnEnd.INTERRUPTED and services.plugins.asks("hermes_interrupted"):
             report = self._report or Interruption(owner.address, self.number)
             self._beside("hermes_interrupted", interruption=report)
         if services.plugins.asks("hermes_turn_ended"):
-            self._beside("hermes_turn_ended", turn=self.number, end=end, reply=number)
-        owner.ended(Ended(self.number, end, items, outgoing))
+            self._beside("hermes_turn_ended", turn=self.number, end=end, reply=ended.reply)
+        owner.ended(Ended(self.number, end, ended.items, ended.outgoing))
 
-    def _kept(self, end: TurnEnd) -> tuple[Item, ...]:
-        # halted before it was prepared: its prompt stands in history all the same
-        items = self._turn.kept() if self._turn is not None else self._prompt
-        if end is TurnEnd.COMPLETED:
-            return items
-        if self._services.config.interrupt.keep == "nothing" and end is TurnEnd.INTERRUPTED:
-            return ()
-        # E2: notes and other injections ride with the next turn and stand in no prompt twice
-        riding = (SaidKind.NOTE, SaidKind.INJECTION)
-        return tuple(item for item in items if not (isinstance(item, Said) and item.kind in riding))
-
-    def _used(self, end: TurnEnd, items: tuple[Item, ...]) -> tuple[str, ...]:
-        if end is TurnEnd.COMPLETED:
-            return tuple(self._ids)
-        back = {When.AT_REPLY} if items else {When.AT_REPLY, When.EVENT}
-        return tuple(entry.id for entry in self._entries if entry.when not in back)
-
-    def _outgoing(self, end: TurnEnd, text: str, number: int | None) -> Outgoing | None:
-        if end is TurnEnd.INTERRUPTED or not text.strip():
-            return None
-        address = self._owner.address
-        return Outgoing(
-            f"{address}#turn:{self.number}",
-            address,
-            text,
-            turn=str(self.number),
-            number=number,
-            answers=next((one.id for one in reversed(self._entries) if one.when is not When.EVENT), None),
+    def _ended(self, end: TurnEnd, text: str, items: tuple[Item, ...]) -> Ending:
+        owner = self._owner
+        number = owner.reply_number() if end is TurnEnd.COMPLETED else None
+        return Ending(
+            owner.address,
+            self.number,
+            end,
+            items,
+            ending.used(end, self._entries, items),
+            number,
+            ending.outgoing(owner.address, self.number, end, text, number, self._entries),
+            owner.context_after(self.number, items),
         )
 
     async def _durably(self, write: Callable[[], Awaitable[None]]) -> None:
@@ -412,12 +386,3 @@ class Conduct:
         told = [one for one in effect.entries if event_job(one.id) not in self._jobs.told]
         told = history.introduced(told, (*self._owner.past(), *(self._turn.items if self._turn else ())))
         return [history.said(one, kinds.get(one.when, SaidKind.STEER)) for one in told], ids
-
-
-def _causes(error: BaseException | None) -> str:
-    """An error and what led to it, on one line: the operator's cause, without the traceback."""
-    told: list[str] = []
-    while error is not None and len(told) < 4:
-        told.append(f"{type(error).__name__}: {error}".splitlines()[0])
-        error = error.__cause__
-    return "; because of ".join(told)

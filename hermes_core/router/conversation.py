@@ -304,6 +304,8 @@ class Conversation:
 
     def context_after(self, number: int, items: tuple[Item, ...]) -> int | None:
         """Where the context starts once this turn is part of it; None: unchanged."""
+        if self._context and self._context[-1][0] == number:
+            self._context.pop()  # its first end could not be written
         self._context.append((number, TurnRecord(number, items)))
         first = history.window(self.records(), self._services.config.model.context_chars)
         if first == 0:
