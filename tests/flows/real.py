@@ -62,9 +62,9 @@ class Held:
 
 
 def _after(hold: Hold, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    async def call(*arguments: Any) -> Any:
+    async def call(*arguments: Any, **named: Any) -> Any:
         await hold.wait()
-        return await method(*arguments)
+        return await method(*arguments, **named)
 
     return call
 

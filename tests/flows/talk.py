@@ -63,10 +63,10 @@ class Line:
     def __getattr__(self, name: str) -> Any:
         target = getattr(self._store, name)
 
-        def call(*arguments: Any) -> Awaitable[Any]:
+        def call(*arguments: Any, **named: Any) -> Awaitable[Any]:
             if self.cut:
                 return asyncio.get_running_loop().create_future()
-            result: Awaitable[Any] = target(*arguments)
+            result: Awaitable[Any] = target(*arguments, **named)
             return self._later(result) if self._slow else result
 
         return call

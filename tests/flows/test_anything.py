@@ -64,13 +64,13 @@ class Cable:
     def __getattr__(self, name: str) -> Any:
         target = getattr(self._world.store, name)
 
-        def call(*arguments: Any) -> Awaitable[Any]:
+        def call(*arguments: Any, **named: Any) -> Awaitable[Any]:
             if self._cut:
                 return asyncio.get_running_loop().create_future()
             if name == "settle" and arguments[2] is EntryState.CANCELLED:
                 waiting = self._world.store._conversations[HERE].waiting
                 self._world.cancelled.update(id_ for id_ in arguments[1] if id_ in waiting)
-            result: Awaitable[Any] = target(*arguments)
+            result: Awaitable[Any] = target(*arguments, **named)
             return result
 
         return call

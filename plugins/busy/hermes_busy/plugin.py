@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from hermes_core.commands import Command, Context, Entered, Rest, command, words
-from hermes_core.errors import BadArguments, JobError, NotAllowed
+from hermes_core.errors import BadArguments, JobError, NotAllowed, StoreError
 from hermes_core.hookspecs import hookimpl
 from hermes_core.job import Job, JobState
 from hermes_core.messages import Entry, When, first_words
@@ -32,7 +32,10 @@ async def stop(context: Context, what: str = "") -> str:
 
 async def _going_on(context: Context) -> str:
     """Jobs outlive the work that started them (I9): who stops it should know."""
-    running = sum(not job.state.final for job in await context.jobs.list())
+    try:
+        running = sum(not job.state.final for job in await context.jobs.list())
+    except StoreError:  # the work is stopped all the same, and that is what was asked
+        return ""
     if not running:
         return ""
     return f"{_count(running, 'job')} {'goes' if running == 1 else 'go'} on: /stop all ends everything."
