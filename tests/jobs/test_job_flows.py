@@ -614,7 +614,7 @@ def test_j13_people_see_jobs_and_their_progress_in_one_line(tmp_path: Path) -> N
             assert await b.say("/jobs") == "There are no jobs here."
             await b.say("go")
             id_ = job_of(b.model.requests[1], "start_nap")
-            assert await b.say("/jobs") == f"- {id_} nap “20” running: 0% lying down"
+            assert await b.say("/jobs") == f"- {id_} nap “20.0” running: 0% lying down"
             await asyncio.sleep(11)
             shown = [one for _, one in b.platform.shown if isinstance(one, Progress)]
             assert {one.job for one in shown} == {id_}
@@ -628,7 +628,7 @@ def test_j13_people_see_jobs_and_their_progress_in_one_line(tmp_path: Path) -> N
             last = [one for _, one in b.platform.shown if isinstance(one, Progress)][-1]
             assert (last.text, last.done) == ("nap: done, slept 20 s", True)
             told = await b.say(f"/job {id_}")
-            assert f"{id_} nap “20” done: slept 20 s" in told
+            assert f"{id_} nap “20.0” done: slept 20 s" in told
             assert "and more of it" in told
             assert await b.say("/job nope") == "There is no job 'nope' in this conversation."
 
