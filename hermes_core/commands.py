@@ -78,6 +78,9 @@ class ConversationView(Protocol):
     def snapshot(self) -> Snapshot:
         """The state at this instant."""
 
+    def find(self, short: str) -> Entry | None:
+        """The message that waits under this short id, if any."""
+
     async def cancel(self, ids: Iterable[str]) -> list[Entry]:
         """Cancel waiting entries by id; gives those that still waited and that this person may cancel.
 

@@ -576,3 +576,19 @@ def test_d2_whatever_happens_every_entry_ends_once_and_nothing_is_stuck(
     assert not talk.state.events
     held = [*talk.state.notes, *talk.state.parked]
     assert sorted([*used, *dropped, *held]) == sorted(entries), "each entry ends once, or waits as it should"
+
+
+def test_what_waits_is_found_by_its_short_id_while_it_waits_and_no_longer() -> None:
+    talk = Talk()
+    talk.say("work")
+    for number in range(40):
+        talk.say(str(number), When.QUEUE)
+    entry = list(inbox.waiting(talk.state))[36]
+    assert inbox.find_short(talk.state, entry.short) is entry
+    assert inbox.find_short(talk.state, "a" + entry.short[1:]) is None, "another letter is another kind"
+    for unknown in ("q", "", "qzzz", "q-1", "q!"):
+        assert inbox.find_short(talk.state, unknown) is None
+    inbox.cancel(talk.state, [entry.id])
+    assert inbox.find_short(talk.state, entry.short) is None
+    talk.answer()
+    assert talk.state.places == {}, "nothing is remembered of what waits no more"

@@ -81,6 +81,7 @@ __all__ = [
     "diagram",
     "dump",
     "find",
+    "find_short",
     "load",
     "notes",
     "step",
@@ -172,6 +173,16 @@ def find(state: State, id_: str) -> Entry | None:
         if id_ in lane:
             return lane[id_]
     return None
+
+
+def find_short(state: State, short: str) -> Entry | None:
+    """The message that waits under this short id; costs the same however many wait."""
+    try:
+        id_ = state.places.get(int(short[1:], 36))
+    except ValueError:
+        return None
+    entry = find(state, id_) if id_ is not None else None
+    return entry if entry is not None and entry.short == short else None
 
 
 def waiting(state: State) -> Waiting:

@@ -72,18 +72,21 @@ def hold(state: State, what: Happening, effects: list[Effect]) -> None:
         if state.phase is not Phase.GATHERING:
             effects.append(Amended(entry))
     state.line[entry.id] = entry
+    state.places[entry.seq] = entry.id
 
 
 def overtake(state: State, what: Happening, effects: list[Effect]) -> None:
     """Into the front (E1)."""
     entry = _entry(what)
     state.front[entry.id] = entry
+    state.places[entry.seq] = entry.id
 
 
 def hold_steer(state: State, what: Happening, effects: list[Effect]) -> None:
     """To the steers that the next gap takes."""
     entry = _entry(what)
     state.steers[entry.id] = entry
+    state.places[entry.seq] = entry.id
 
 
 def hold_event(state: State, what: Happening, effects: list[Effect]) -> None:
@@ -116,6 +119,8 @@ def start(state: State, what: Happening, effects: list[Effect]) -> None:
     for note in notes:
         del state.notes[note.id]
     batch = _take(state)
+    if not (state.front or state.line or state.steers):
+        state.places.clear()
     state.turns += 1
     state.shown = False
     state.people = frozenset(entry.author.id for entry in batch if entry.when is not When.EVENT)

@@ -143,6 +143,9 @@ class State(msgspec.Struct):
     events: Lane = msgspec.field(default_factory=OrderedDict)
     parked: Lane = msgspec.field(default_factory=OrderedDict)  # events that start nothing: after /stop
     notes: Lane = msgspec.field(default_factory=OrderedDict)
+    places: dict[int, str] = msgspec.field(
+        default_factory=dict
+    )  # ids by `seq`, also of some that wait no more
     carried: tuple[Entry, ...] = ()  # notes and events that ride with the running turn
 
 

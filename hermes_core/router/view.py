@@ -56,6 +56,10 @@ class View:
             sum(entry.when is When.AT_REPLY for entry in one.state.carried),
         )
 
+    def find(self, short: str) -> Entry | None:
+        """The message that waits under this short id."""
+        return inbox.find_short(self._conversation.state, short)
+
     async def cancel(self, ids: Iterable[str]) -> list[Entry]:
         """Cancel waiting entries that the person may cancel: the own ones, an admin any (D2)."""
         if self._role < Role.ADMIN:

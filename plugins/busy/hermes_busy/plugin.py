@@ -161,8 +161,7 @@ async def _clear(context: Context) -> str:
 
 
 async def _cancel(context: Context, which: str) -> str:
-    waiting = context.conversation.snapshot().waiting
-    found = _find(waiting, which.lower().strip("[]"))
+    found = _find(context, which.lower().strip("[]"))
     gone = await context.conversation.cancel([found.id]) if found is not None else []
     if found is not None and not gone and found.author.id != context.author.id:
         raise NotAllowed("Somebody else wrote this.", "Only that person or an admin can cancel it.")
@@ -171,16 +170,12 @@ async def _cancel(context: Context, which: str) -> str:
     return f"Cancelled: {first_words(gone[0].text)}"
 
 
-def _find(waiting: Sequence[Entry], which: str) -> Entry | None:
-    """What waits at this position or under this id. Ten thousand may wait: their ids are not all spelled out."""
+def _find(context: Context, which: str) -> Entry | None:
+    """What waits at this position or under this id."""
     if which.isdecimal():
-        position = int(which)
-        return waiting[position - 1] if 1 <= position <= len(waiting) else None
-    try:
-        number = int(which[1:], 36)
-    except ValueError:
-        return None
-    return next((entry for entry in waiting if entry.seq == number and entry.short == which), None)
+        waiting = context.conversation.snapshot().waiting
+        return waiting[int(which) - 1] if 1 <= int(which) <= len(waiting) else None
+    return context.conversation.find(which)
 
 
 def _unquoted(text: str) -> str:
