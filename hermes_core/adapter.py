@@ -7,18 +7,19 @@ sending is declared in `Features`; what is not declared is never asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
-from hermes_core.messages import Address, Message, Outgoing
+from hermes_core.messages import Address, Attachment, Message, Outgoing
 
 __all__ = [
     "Activity",
     "Adapter",
     "AdapterFactory",
     "Broken",
+    "Downloads",
     "Drafted",
     "Features",
     "Gateway",
@@ -38,7 +39,12 @@ class Features(msgspec.Struct, frozen=True):
     text while it is written (`show` gets `Drafted`). `status`: shows what the agent does (`Working`).
     `receipts`: shows what became of a message that could not start a turn (`Received`). `lookup`:
     `find` can say whether a key was delivered. `once`: sending the same key twice shows it once, also
-    after a restart. `local`: whoever reaches it sits at this machine, and is an owner (X1).
+    after a restart. `local`: whoever reaches it sits at this machine, and is an owner (X1). `edits`,
+    `deletes`: it tells when a waiting message was edited or deleted (D9). `threads`: addresses may have a
+    thread. `native_replies`: messages come and go as answers to another one. `downloads`: it is
+    `Downloads` too. `max_file`: the largest file, in bytes, that `send` takes along, 0 for
+    none. `buttons`: shows the choices of a message. `registers`: makes the commands known to the platform.
+    `catches_up`: hands in what was written while it was away (D8).
     """
 
     max_text: int | None = None
@@ -52,6 +58,11 @@ class Features(msgspec.Struct, frozen=True):
     threads: bool = False
     native_replies: bool = False
     local: bool = False
+    downloads: bool = False
+    max_file: int = 0
+    buttons: bool = False
+    registers: bool = False
+    catches_up: bool = False
 
 
 class Activity(msgspec.Struct, frozen=True):
@@ -177,6 +188,18 @@ class Adapter(Protocol):
 
     async def find(self, key: str, address: Address) -> Sent | None:
         """Whether the platform has the message with this key; asked only with `Features.lookup`."""
+
+
+class Downloads(Protocol):
+    """What an adapter with `Features.downloads` has besides."""
+
+    def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """The content of a file that came with a message, piece by piece.
+
+        `HermesError` says in words why it cannot be had: gone, too large for this platform, no permission;
+        troubles of the network too, after the adapter's own few tries. The caller closes it when it has read
+        enough.
+        """
 
 
 class AdapterFactory(msgspec.Struct, frozen=True):

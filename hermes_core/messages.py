@@ -19,6 +19,7 @@ __all__ = [
     "Address",
     "Attachment",
     "Author",
+    "Choice",
     "Entry",
     "EntryState",
     "Item",
@@ -110,7 +111,11 @@ class Author(msgspec.Struct, frozen=True, gc=False):
 
 
 class Attachment(msgspec.Struct, frozen=True, gc=False):
-    """A file that came with a message: `size` in bytes where known, `ref` in the adapter's own form."""
+    """A file that came with a message or goes out with one; `size` in bytes where known.
+
+    `ref` of one that came is in its adapter's own form (`Downloads.fetch` reads it); of one that goes out it
+    is the absolute path of a file that stays as it is until it is sent.
+    """
 
     name: str
     media_type: str = "application/octet-stream"
@@ -277,13 +282,26 @@ class Reply(msgspec.Struct, frozen=True):
     text: str
 
 
+class Choice(msgspec.Struct, frozen=True, gc=False):
+    """A button under a message: pressing it is as if the person had typed `send`.
+
+    `label` has at most 40 characters, `send` at most 60 bytes in UTF-8 (Telegram's `callback_data`
+    takes 64). The text of the message says what to type, so a platform without buttons loses nothing.
+    """
+
+    label: str
+    send: str
+
+
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """One message that leaves through the outbox.
 
     `key` names it for ever: a platform that can refuse or look up a key never shows it twice (D5).
     `turn` is the turn whose final text this is, "" for the answer to a command or a notice.
     `answers` is the platform's id of the message that it answers. `repeat` marks a text that may
-    have been delivered before.
+    have been delivered before. `attachments` go out with the text, or alone where it is empty; only an
+    adapter with `Features.max_file` gets any, none larger than that. `choices` are buttons under the
+    text, five at most; only an adapter with `Features.buttons` gets any.
     """
 
     key: str
@@ -294,6 +312,8 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     number: int | None = None
     answers: str | None = None
     repeat: bool = False
+    attachments: tuple[Attachment, ...] = ()
+    choices: tuple[Choice, ...] = ()
 
 
 _T = TypeVar("_T")
