@@ -39,6 +39,7 @@ __all__ = [
     "decode",
     "encode",
     "first_words",
+    "turn_key",
 ]
 
 # Characters that stand for themselves in the string form of an address. Everything that is a
@@ -317,6 +318,11 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
 
 
 _T = TypeVar("_T")
+
+
+def turn_key(address: Address, turn: int) -> str:
+    """The key of the message that ends this turn; an adapter that shows drafts knows it beforehand."""
+    return f"{address}#turn:{turn}"
 
 
 def clean(text: str) -> str:

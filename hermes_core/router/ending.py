@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hermes_core.messages import Address, Entry, Item, Outgoing, Said, SaidKind, TurnEnd, When
+from hermes_core.messages import Address, Entry, Item, Outgoing, Said, SaidKind, TurnEnd, When, turn_key
 
-__all__ = ["causes", "kept", "outgoing", "turn_key", "used"]
+__all__ = ["causes", "kept", "outgoing", "used"]
 
 
 def kept(end: TurnEnd, items: tuple[Item, ...], keep: str) -> tuple[Item, ...]:
@@ -27,11 +27,6 @@ def used(end: TurnEnd, entries: Iterable[Entry], items: tuple[Item, ...]) -> tup
     if end is not TurnEnd.COMPLETED:
         back = {When.AT_REPLY} if items else {When.AT_REPLY, When.EVENT}
     return tuple(entry.id for entry in entries if entry.when not in back)
-
-
-def turn_key(address: Address, turn: int) -> str:
-    """The key of the message that ends this turn; an adapter that shows drafts knows it beforehand."""
-    return f"{address}#turn:{turn}"
 
 
 def outgoing(
