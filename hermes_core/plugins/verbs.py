@@ -1,0 +1,104 @@
+"""Verbs: the three ways in which hooks are called. Every call is isolated, and within its limit."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import secrets
+import types
+from typing import Any, Final, TypeVar
+
+from hermes_core import hookspecs
+from hermes_core.plugins.brought import Implementation, PluginInfo
+from hermes_core.plugins.limits import OverLimitError, brief, meant, resume, within
+
+__all__ = ["Verbs"]
+
+log = logging.getLogger("hermes.plugins")
+T = TypeVar("T")
+
+
+class _Failed:
+    """What a failed implementation gives, in place of a result."""
+
+
+_FAILED: Final = _Failed()
+
+
+class Verbs:
+    """The implementations of every hook in their order, and what became of their plugins."""
+
+    def __init__(self) -> None:
+        self.infos: dict[str, PluginInfo] = {}
+        self._calls: dict[str, tuple[Implementation, ...]] = dict.fromkeys(hookspecs.verbs, ())
+
+    def asks(self, hook: str) -> bool:
+        """Whether any plugin implements `hook`: a caller on a hot path need not prepare a call."""
+        return bool(self._calls[hook])
+
+    async def each(self, hook: str, **arguments: Any) -> list[Any]:
+        """Ask all plugins, in order; the results of those that did not fail."""
+        results = [await self._call(one, hook, arguments) for one in self._calls[hook]]
+        return [result for result in results if result is not _FAILED]
+
+    async def each_by_name(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
+        """Like `each`, every result with the name of its plugin."""
+        results = [(one.plugin, await self._call(one, hook, arguments)) for one in self._calls[hook]]
+        return [(name, result) for name, result in results if result is not _FAILED]
+
+    async def first(self, hook: str, **arguments: Any) -> Any:
+        """Ask plugins in order until one gives something other than None."""
+        for one in self._calls[hook]:
+            try:
+                result = one.function(*[arguments[name] for name in one.arguments])
+                if type(result) is types.CoroutineType:
+                    try:  # most implementations never wait: those cost no timer and no further frame
+                        waits_for = result.send(None)
+                    except StopIteration as done:
+                        result = done.value
+                    else:
+                        result = await resume(result, waits_for, hookspecs.verbs[hook].limit)
+                elif inspect.isawaitable(result):
+                    result = await result
+            except BaseException as error:  # the edge to foreign code: a plugin's fault stays its own
+                if meant(error):
+                    raise
+                self.report(one.plugin, hook, error)
+            else:
+                if result is not None:
+                    return result
+        return None
+
+    async def fold(self, hook: str, value: T, name: str, **arguments: Any) -> T:
+        """Hand `value` through all plugins as the argument `name`.
+
+        A plugin that fails, or gives another type, is passed over.
+        """
+        for one in self._calls[hook]:
+            result = await self._call(one, hook, {**arguments, name: value})
+            if isinstance(result, type(value)):
+                value = result
+            elif result is not _FAILED:
+                self.report(one.plugin, hook, TypeError(f"gave {type(result).__name__}"))
+        return value
+
+    async def _call(self, one: Implementation, hook: str, arguments: dict[str, Any]) -> Any:
+        try:
+            result = one.function(*[arguments[name] for name in one.arguments])
+            if inspect.iscoroutine(result):
+                return await within(result, hookspecs.verbs[hook].limit)
+            return await result if inspect.isawaitable(result) else result
+        except BaseException as error:  # the edge to foreign code: a plugin's fault stays its own
+            if meant(error):
+                raise
+            self.report(one.plugin, hook, error)
+            return _FAILED
+
+    def report(self, plugin: str, what: str, error: BaseException) -> str:
+        """Log a plugin's fault under its name; gives the short id by which people can quote it."""
+        id_ = secrets.token_hex(3)
+        text = f"took longer than {error}" if isinstance(error, OverLimitError) else brief(error)
+        log.error("plugin %s: %s failed (%s): %s", plugin, what, id_, text, exc_info=error)
+        if plugin in self.infos:
+            self.infos[plugin].problem = f"{what} failed ({id_}): {text}"
+        return id_
