@@ -6,6 +6,7 @@
     │   ├── BadArguments     the command exists, its arguments do not fit
     │   └── NotAllowed       the command exists, this person may not use it
     ├── PluginError          a plugin cannot be loaded, or breaks a rule of the hooks; names the plugin
+    │   └── NotApproved      it registers more than was approved when it was enabled
     ├── StoreError           the store did not take or give something; nothing was acknowledged
     │   ├── StoreInUse       another process has this data folder
     │   └── StoreUnwritable  disk full, read-only or locked: try again later
@@ -34,6 +35,7 @@ __all__ = [
     "ModelError",
     "NoSuchJob",
     "NotAllowed",
+    "NotApproved",
     "PluginError",
     "ResultGone",
     "SendError",
@@ -78,6 +80,10 @@ class PluginError(HermesError):
     def __init__(self, plugin: str, message: str, advice: str = "") -> None:
         super().__init__(f"plugin {plugin!r}: {message}", advice)
         self.plugin = plugin
+
+
+class NotApproved(PluginError):
+    """A plugin registers more than was approved when it was enabled; it stays out (P4)."""
 
 
 class StoreError(HermesError):

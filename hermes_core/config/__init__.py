@@ -4,18 +4,22 @@ Precedence, highest first: command line, environment `HERMES__SECTION__KEY`, fil
 keys, wrong types and secrets that stand in the config itself are errors that name the key, where it
 stands and the nearest right word. `[adapters.NAME]` and `[plugins.NAME]` are open: what their keys
 mean is known when the package is loaded, and checked then by `Config.section`.
+
+Whether a package is on is also kept by `hermes plugins`, in a file of its own (`Config.approvals`). It
+stands between what people wrote and the defaults.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from hermes_core import approvals
 from hermes_core.config.check import build, check_value, keys, masked, not_a_table, unknown
 from hermes_core.config.settings import (
     AccessSettings,
@@ -116,6 +120,7 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     http: HttpSettings = HttpSettings()
     access: AccessSettings = AccessSettings()
     file: Path | None = None
+    approvals: approvals.Approvals = approvals.Approvals()
     sources: Sources = msgspec.field(default_factory=Sources)
     secrets: Secrets = msgspec.field(default_factory=Secrets)
 
@@ -129,13 +134,15 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         """The config of this start: the file that is found, the environment and `overrides`.
 
         `overrides` has dotted keys ("model.provider") and values as text. `ConfigError` for the first
-        thing that is wrong; an unset secret is found when it is read.
+        thing that is wrong; an unset secret is found when it is read. What was approved for its data
+        folder is read too.
         """
         file = find_file(path, environ)
         sources = Sources()
         if file is not None:
             sources.add_table(read_file(file), f"file {file}", file.parent)
-        return cls._from(sources, environ, overrides, file)
+        config = cls._from(sources, environ, overrides, file)
+        return msgspec.structs.replace(config, approvals=approvals.read(config.runtime.data_dir))
 
     @classmethod
     def of(
@@ -180,18 +187,32 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     def enabled(self, name: str) -> bool:
         """Whether the package of this name is to be loaded.
 
-        A written `enabled` decides, and False beats True; then the defaults; then whether the config
-        names it at all. So a token in the environment never beats `enabled = false`.
+        A written `enabled` decides, and False beats True; then `hermes plugins enable` and `disable`; then
+        the defaults; then whether the config names it at all. So a token in the environment never beats
+        `enabled = false`.
         """
-        written = [
+        written = self._written(name)
+        if written:
+            return all(written)
+        switched = self.approvals.plugins.get(name)
+        if switched is not None:
+            return switched.enabled
+        default = next((on for key, on in DEFAULT_PACKAGES.items() if key.split(".")[1] == name), None)
+        return default if default is not None else name in self.named()
+
+    def unapproved(self, name: str, registers: Mapping[str, Iterable[str]]) -> list[str]:
+        """What this package registers beyond what was approved when it was enabled (P4), in words.
+
+        Nothing where a written `enabled` or a default turned it on: then nobody was asked.
+        """
+        return [] if self._written(name) else self.approvals.beyond(name, registers)
+
+    def _written(self, name: str) -> list[bool]:
+        return [
             given.value
             for table in OPEN
             if (given := self.sources.values.get((table, name, "enabled"))) is not None
         ]
-        if written:
-            return all(written)
-        default = next((on for key, on in DEFAULT_PACKAGES.items() if key.split(".")[1] == name), None)
-        return default if default is not None else name in self.named()
 
     def required(self, name: str) -> bool:
         """Whether the start fails where this package does (P2); False unless `required = true` is written."""
@@ -234,14 +255,17 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         for name, section in zip(SECTIONS, self._sections(), strict=True):
             listed.extend(self._flat((name,), section))
         packages = {tuple(key.split(".")): on for key, on in DEFAULT_PACKAGES.items()}
-        names = sorted(
-            {*packages, *((table, name) for table in OPEN for name in self.sources.children((table,)))}
-        )
-        for table, name in names:
+        named = {*packages, *((table, name) for table in OPEN for name in self.sources.children((table,)))}
+        known = {name for _, name in named}
+        named |= {("plugins", name) for name in self.approvals.plugins if name not in known}
+        for table, name in sorted(named):
             written = self.sources.values.get((table, name, "enabled"))
-            if written is None and (table, name) not in packages:  # it is on because it is named
+            origin = "default"
+            if written is None and name in self.approvals.plugins:
+                origin = f"file {self.runtime.data_dir / approvals.FILE}"
+            elif written is None and (table, name) not in packages:  # it is on because it is named
                 written = self.sources.first((table, name))
-            origin = "default" if written is None else written.origin
+            origin = origin if written is None else written.origin
             listed.append(Setting(f"{table}.{name}.enabled", self.enabled(name), origin))
             listed.extend(
                 Setting(".".join(key), given.value, given.origin)

@@ -13,7 +13,7 @@ from hermes_core import hookspecs
 from hermes_core.adapter import AdapterFactory
 from hermes_core.commands import Command
 from hermes_core.config import Config
-from hermes_core.errors import PluginError
+from hermes_core.errors import NotApproved, PluginError
 from hermes_core.models import ModelFactory
 from hermes_core.plugins.limits import brief, meant
 from hermes_core.tools import AsyncTool, Tool
@@ -24,7 +24,10 @@ T = TypeVar("T")
 
 
 class PluginInfo(msgspec.Struct):
-    """One installed plugin: what it brings, or `problem`, the reason why it does not."""
+    """One installed plugin: what it brings, or `problem`, the reason why it does not.
+
+    `asks_for` has, by kind, all that it wants to register, aliases and what is taken by others included.
+    """
 
     name: str
     package: str = ""
@@ -36,6 +39,7 @@ class PluginInfo(msgspec.Struct):
     models: tuple[str, ...] = ()
     adapters: tuple[str, ...] = ()
     hooks: tuple[str, ...] = ()
+    asks_for: Mapping[str, tuple[str, ...]] = {}
 
 
 class Implementation(msgspec.Struct, frozen=True):
@@ -59,12 +63,22 @@ class Brought(msgspec.Struct, frozen=True):
     models: tuple[ModelFactory, ...]
     adapters: tuple[AdapterFactory, ...]
 
+    def registers(self) -> dict[str, tuple[str, ...]]:
+        """The names of it all, by kind, as they are approved (P4)."""
+        return {
+            "adapters": tuple(one.platform for one in self.adapters),
+            "models": tuple(one.provider for one in self.models),
+            "commands": tuple(name for one in self.commands for name in (one.name, *one.aliases)),
+            "tools": (*(one.name for one in self.tools), *(one.starter.name for one in self.async_tools)),
+            "hooks": tuple(self.hooks),
+        }
+
 
 def bring(manager: pluggy.PluginManager, name: str, plugin: object, config: Config) -> Brought:
     """Check the hooks of `plugin` and ask it, once, what it brings; nothing takes effect.
 
     `manager` knows the specifications and is left as it was. `PluginError` where the plugin breaks a
-    rule of the hooks or fails.
+    rule of the hooks or fails, `NotApproved` where it brings more than it may.
     """
     names = _marked(manager, name, plugin)
     try:
@@ -83,7 +97,7 @@ def bring(manager: pluggy.PluginManager, name: str, plugin: object, config: Conf
     configured = hooks.get("hermes_configured")
     if configured is not None:
         _call(configured, "hermes_configured", [config for _ in configured.arguments])
-    return Brought(
+    brought = Brought(
         name,
         plugin,
         hooks,
@@ -93,6 +107,14 @@ def bring(manager: pluggy.PluginManager, name: str, plugin: object, config: Conf
         _all(hooks, "hermes_models", ModelFactory),
         _all(hooks, "hermes_adapters", AdapterFactory),
     )
+    more = config.unapproved(name, brought.registers())
+    if more:
+        raise NotApproved(
+            name,
+            f"it registers more than was approved: {', '.join(more)}. "
+            f"To look at it and approve it: hermes plugins enable {name}",
+        )
+    return brought
 
 
 def _all(hooks: Mapping[str, Implementation], hook: str, kind: type[T]) -> tuple[T, ...]:

@@ -9,7 +9,7 @@ import logging
 import msgspec
 
 from hermes_core.config import DEFAULT_PACKAGES, Config
-from hermes_core.errors import ConfigError, HermesError
+from hermes_core.errors import ConfigError, HermesError, NotApproved
 from hermes_core.plugins.brought import PluginInfo
 from hermes_core.plugins.limits import brief, meant
 from hermes_core.plugins.loaded import Plugins
@@ -44,6 +44,12 @@ def load(config: Config) -> Plugins:
                 f"The config enables {name!r}, but no such plugin is installed.",
                 f"Did you mean {near[0]!r}?" if near else "Install it, or take it out of the config.",
             )
+    for name, approval in config.approvals.plugins.items():
+        if name not in plugins.infos and approval.enabled and config.enabled(name):
+            gone = f"it is enabled, but its package {approval.package} is no longer installed. Install it again, or: "
+            plugins.infos[name] = PluginInfo(
+                name, approval.package, problem=f"{gone}hermes plugins disable {name}"
+            )
     for point in points:
         if plugins.infos[point.name].enabled:
             _load_one(plugins, point, config)
@@ -62,6 +68,7 @@ def _load_one(plugins: Plugins, point: importlib.metadata.EntryPoint, config: Co
         info.problem = (
             error.message if isinstance(error, HermesError) else f"cannot be loaded: {brief(error)}"
         )
+        info.enabled = not isinstance(error, NotApproved)
         log.error("plugin %s cannot be loaded: %s", point.name, error, exc_info=error)
         if config.required(point.name):
             raise ConfigError(

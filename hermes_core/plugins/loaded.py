@@ -52,6 +52,7 @@ class Plugins(Verbs):
         self._loaded[name] = brought
         self._order(brought.hooks)
         info.hooks = tuple(brought.hooks)
+        info.asks_for = brought.registers()
         self._take_in(info, brought)
 
     def _order(self, hooks: Iterable[str]) -> None:
