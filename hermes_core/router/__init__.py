@@ -202,6 +202,7 @@ class Router:
 
     def drained(self, address: Address) -> None:
         """The outbox has sent everything of this conversation."""
+        self._services.caught_up(address)
         lane = self._lanes.get(address)
         if lane is not None:
             lane.changed()

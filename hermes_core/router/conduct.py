@@ -286,7 +286,7 @@ class Conduct:
 
     async def _finish(self, end: TurnEnd, text: str) -> None:
         services, owner = self._services, self._owner
-        if self._drafts and end is not TurnEnd.COMPLETED:
+        if self._drafts > services.never_shown(owner.address) and end is not TurnEnd.COMPLETED:
             services.show(owner.address, Broken(self.number, end.value))
         # halted before it was prepared: its prompt stands in history all the same
         items = self._turn.kept() if self._turn is not None else self._prompt
@@ -338,7 +338,7 @@ class Conduct:
         """More of a text: people see it."""
         self._drafts += 1
         self._owner.was_shown()
-        self._services.show(self._owner.address, Drafted(self.number, part, delta))
+        self._services.draft(self._owner.address, Drafted(self.number, part, delta))
 
     def working(self, state: str, tool: str = "") -> None:
         """What the turn does now."""

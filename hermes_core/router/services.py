@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from hermes_core.adapter import Adapter, Shown
+from hermes_core.adapter import Adapter, Drafted, Shown
 from hermes_core.config import Config
 from hermes_core.errors import StoreError, StoreUnwritable
 from hermes_core.job import NoJobs, TurnJobs
@@ -116,6 +116,8 @@ class Services:
     pause: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
     closing: bool = False  # the program stops: turns are left open for the next start
     notices: int = 0
+    # drafts that stand behind texts which still wait in the outbox
+    held: dict[Address, list[Drafted]] = field(default_factory=dict)
     # the jobs of a conversation on behalf of a person; the runtime puts the engine behind it
     jobs: Callable[[Address, Author, Role], TurnJobs] = field(default=lambda address, author, role: NoJobs())
 
@@ -150,6 +152,22 @@ class Services:
             adapter.show(address, shown)
         except Exception as error:  # the edge to foreign code: showing must never stop the work
             log.error("adapter %s failed to show %s", address.platform, type(shown).__name__, exc_info=error)
+
+    def draft(self, address: Address, drafted: Drafted) -> None:
+        """Show more of a text, behind every earlier one that still waits in the outbox (D5)."""
+        if address in self.held or not self.outbox.empty(address):
+            self.held.setdefault(address, []).append(drafted)
+        else:
+            self.show(address, drafted)
+
+    def caught_up(self, address: Address) -> None:
+        """Nothing waits in the outbox there any more: show the drafts that stood behind it."""
+        for drafted in self.held.pop(address, ()):
+            self.show(address, drafted)
+
+    def never_shown(self, address: Address) -> int:
+        """The turn there ends: forget its drafts that nobody has seen; gives how many."""
+        return len(self.held.pop(address, ()))
 
     async def durably(self, write: Callable[[], Awaitable[T]], refused: Callable[[StoreError], None]) -> T:
         """Repeat `write` until the disk takes it (D7). `refused` is called once, with the first refusal.

@@ -1,0 +1,79 @@
+"""The order in which people see texts: a draft never stands before an earlier reply that still waits (D5)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from hermes_busy.plugin import BusyPlugin
+from hermes_core.adapter import Broken, Drafted, Sent, Shown
+from hermes_core.errors import SendError
+from hermes_core.messages import Address, Outgoing
+from hermes_core.testing.bed import Bed
+from hermes_core.testing.model import Hold
+from hermes_core.testing.platform import FakePlatform
+from hermes_core.testing.virtual import run
+
+
+class Screen(FakePlatform):
+    """What people see, in its order: drafts and whole texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.screen: list[str] = []
+
+    async def send(self, outgoing: Outgoing) -> Sent:
+        sent = await super().send(outgoing)
+        self.screen.append(f"whole: {outgoing.text}")
+        return sent
+
+    def show(self, address: Address, shown: Shown) -> None:
+        super().show(address, shown)
+        if isinstance(shown, Drafted):
+            self.screen.append(f"draft {shown.turn}: {shown.delta}")
+        elif isinstance(shown, Broken):
+            self.screen.append(f"broken {shown.turn}")
+
+
+def test_a_draft_waits_behind_an_earlier_reply_that_the_platform_does_not_take_yet(tmp_path: Path) -> None:
+    async def main() -> None:
+        hold = Hold()
+        screen = Screen()
+        screen.refuse.append(SendError("Too fast.", retry_after=200.0))
+        async with Bed(tmp_path, [["one"], ["two", hold, " and more"]], platform=screen) as bed:
+            await screen.say("first")
+            while len(bed.model.requests) < 1 or screen.refuse:
+                await asyncio.sleep(0.1)
+            await screen.say("second")
+            await hold.reached.wait()
+            assert screen.screen == ["draft 1: one"]
+            await asyncio.sleep(250)
+            assert screen.screen == ["draft 1: one", "whole: one", "draft 2: two"]
+            hold.release()
+            await screen.settled()
+            assert screen.screen[2:] == ["draft 2: two", "draft 2:  and more", "whole: two and more"]
+
+    run(main())
+
+
+def test_drafts_that_nobody_saw_are_forgotten_when_their_turn_ends(tmp_path: Path) -> None:
+    async def main() -> None:
+        hold = Hold()
+        screen = Screen()
+        screen.refuse += [SendError("Too fast.", retry_after=200.0)]
+        scripts: list[list[str | Hold]] = [["one"], ["two"], ["three", hold]]
+        async with Bed(tmp_path, list(scripts), plugins=[BusyPlugin()], platform=screen) as bed:
+            await screen.say("first")
+            while screen.refuse:
+                await asyncio.sleep(0.1)
+            await screen.say("second")
+            while len(bed.model.requests) < 2 or screen.gateway.activity(screen.address()).state != "idle":
+                await asyncio.sleep(0.1)
+            await screen.say("third")
+            await hold.reached.wait()
+            await screen.say("/stop")
+            await screen.settled()
+            assert screen.screen[:3] == ["draft 1: one", "whole: one", "whole: two"]
+            assert not [line for line in screen.screen if line.startswith(("draft 2", "draft 3", "broken"))]
+
+    run(main())
