@@ -21,6 +21,7 @@ from hermes_core.adapter import Adapter, Sent
 from hermes_core.errors import SendError, StoreError, StoreUnwritable
 from hermes_core.messages import Address, Outgoing
 from hermes_core.store import Store
+from hermes_core.trace import Trace, enter
 
 __all__ = ["Outbox"]
 
@@ -118,6 +119,9 @@ class Outbox:
                         return
                 await self._send(adapter, outgoing, uncertain)
             except SendError as error:
+                enter(
+                    Trace(outgoing.address)
+                )  # whichever task does this: from here on it is about this message
                 if error.permanent:
                     log.error("%s cannot be delivered: %s", outgoing.key, error)
                     await self._account(self._store.undeliverable, outgoing.key, error.message)

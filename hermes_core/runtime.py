@@ -31,6 +31,7 @@ from hermes_core.plugins import Plugins, load
 from hermes_core.router import Access, Router, Services, Tasks
 from hermes_core.router.gateway import AdapterGateway
 from hermes_core.store import Store
+from hermes_core.trace import Trace, enter
 
 __all__ = ["Door", "Runtime"]
 
@@ -214,6 +215,7 @@ class Runtime:
 
     async def _serve(self, name: str, adapter: Adapter) -> None:
         """Run one adapter, and start it again with back-off when it fails."""
+        enter(Trace(adapter=name))
         pause = FIRST_PAUSE
         gateway = AdapterGateway(
             self.router, self.services.plugins.commands, lambda: self._is_ready(name, True)

@@ -205,9 +205,9 @@ def test_a_secret_that_was_read_is_in_no_line_of_the_log(tmp_path: Path, traces:
     program.write_text(
         "import logging\n"
         "from hermes_core.cli.logs import log_to_stderr\n"
-        "from hermes_core.config import Secrets\n"
+        "from hermes_core.config import LogSettings, Secrets\n"
         "secrets = Secrets({'KEY': 'sk-Zq81-x'})\n"
-        f"log_to_stderr('warning', secrets, {traces})\n"
+        f"log_to_stderr(LogSettings(), secrets, {traces})\n"
         "secrets.read('model.api_key_env', 'KEY')\n"
         "try:\n"
         "    raise ValueError('key sk-Zq81-x refused')\n"

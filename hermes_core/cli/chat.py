@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from hermes_core.cli.common import load_config
+from hermes_core.cli.common import load_config, log_options
 
 NAME: tuple[str, ...] = ("chat",)
 HELP = "talk to the agent in this terminal, or over a pipe: one message a line"
@@ -16,12 +16,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--name", metavar="NAME", help="the conversation to be in; each name is one of its own"
     )
-    parser.add_argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        default="warning",
-        help="how much to log in hermes.log in the data folder (default: warning)",
-    )
+    log_options(parser, "in hermes.log in the data folder")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -30,9 +25,9 @@ def run(options: argparse.Namespace) -> int:
     The terminal belongs to the conversation: the log goes to a file, and Ctrl+C to the adapter.
     """
     config = load_config(options)
-    from hermes_core.cli.logs import log_to_file
+    from hermes_core.cli.logs import chosen, log_to_file
 
-    log_to_file(options.log_level, config)
+    log_to_file(chosen(config, options), config)
     from hermes_core.cli.serving import serve
 
     piped = sys.stdin is None or not sys.stdin.isatty()

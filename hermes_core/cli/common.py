@@ -13,12 +13,24 @@ from hermes_core.errors import ConfigError
 if TYPE_CHECKING:
     from hermes_core.config import Config
 
-__all__ = ["debugging", "load_config", "print_json", "print_line", "say"]
+__all__ = ["debugging", "load_config", "log_options", "print_json", "print_line", "say"]
 
 
 def debugging(options: argparse.Namespace) -> bool:
     """Whether tracebacks are wanted."""
     return options.debug or os.environ.get("HERMES_DEBUG", "") not in ("", "0")
+
+
+def log_options(parser: argparse.ArgumentParser, where: str) -> None:
+    """Declare `--log-level` and `--log-json`; `where` says where the log of this command goes."""
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        help=f"how much to log {where} (default: [log] level, warning)",
+    )
+    parser.add_argument(
+        "--log-json", action="store_true", help="log one JSON object a line; the same as [log] format"
+    )
 
 
 def load_config(options: argparse.Namespace) -> Config:

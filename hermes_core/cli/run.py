@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from hermes_core.cli.common import debugging, load_config, say
+from hermes_core.cli.common import debugging, load_config, log_options, say
 
 if TYPE_CHECKING:
     from hermes_core.runtime import Door
@@ -16,21 +16,16 @@ HELP = "start every enabled adapter and serve until stopped"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        default="warning",
-        help="how much to log on stderr (default: warning)",
-    )
+    log_options(parser, "on stderr")
 
 
 def run(options: argparse.Namespace) -> int:
     """Serve; one line on stderr when all adapters are up or have failed for good."""
     config = load_config(options)
-    from hermes_core.cli.logs import log_to_stderr
+    from hermes_core.cli.logs import chosen, log_to_stderr
     from hermes_core.cli.serving import serve
 
-    log_to_stderr(options.log_level, config.secrets, debugging(options))
+    log_to_stderr(chosen(config, options), config.secrets, debugging(options))
     doors: list[Door] = []
     if config.given("http"):
         from hermes_core import http  # a start without a server does without its libraries

@@ -30,6 +30,7 @@ from hermes_core.config.settings import (
     HttpSettings,
     InterruptSettings,
     JobsSettings,
+    LogSettings,
     ModelSettings,
     RuntimeSettings,
     Secrets,
@@ -51,6 +52,7 @@ __all__ = [
     "HttpSettings",
     "InterruptSettings",
     "JobsSettings",
+    "LogSettings",
     "ModelSettings",
     "RuntimeSettings",
     "Secrets",
@@ -93,6 +95,7 @@ SECTIONS: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
         "after": AfterSettings,
         "jobs": JobsSettings,
         "http": HttpSettings,
+        "log": LogSettings,
         "access": AccessSettings,
     }
 )
@@ -118,6 +121,7 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     after: AfterSettings = AfterSettings()
     jobs: JobsSettings = JobsSettings()
     http: HttpSettings = HttpSettings()
+    log: LogSettings = LogSettings()
     access: AccessSettings = AccessSettings()
     file: Path | None = None
     approvals: approvals.Approvals = approvals.Approvals()
@@ -284,6 +288,7 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
             self.after,
             self.jobs,
             self.http,
+            self.log,
             self.access,
         )
 

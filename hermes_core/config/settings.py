@@ -27,6 +27,7 @@ __all__ = [
     "HttpSettings",
     "InterruptSettings",
     "JobsSettings",
+    "LogSettings",
     "ModelSettings",
     "RuntimeSettings",
     "Secrets",
@@ -38,6 +39,7 @@ __all__ = [
 
 PROGRAM: Final = "hermes-switchboard"
 
+_LEVELS: Final = ("debug", "info", "warning", "error")
 _DURATION: Final = re.compile(
     r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?", re.IGNORECASE
 )
@@ -223,6 +225,32 @@ class HttpSettings(msgspec.Struct, frozen=True):
     port: Port = 8765
     token_env: str = ""
     public_url: str = ""
+
+
+Level = Annotated[str, msgspec.Meta(extra={"choices": _LEVELS})]
+
+
+class LogSettings(msgspec.Struct, frozen=True):
+    """`[log]`: the form of the log, how much of it, and other levels of single loggers, "NAME=LEVEL"."""
+
+    format: Annotated[str, msgspec.Meta(extra={"choices": ("text", "json")})] = "text"
+    level: Level = "warning"
+    levels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for one in self.levels:
+            name, equals, level = one.partition("=")
+            if not (name.strip() and equals and level.strip().lower() in _LEVELS):
+                raise ValueError(
+                    f'log.levels: write "LOGGER=LEVEL" with one of {", ".join(_LEVELS)}, and not {one!r}'
+                )
+
+    def of_loggers(self) -> list[tuple[str, str]]:
+        """Logger and level of each of `levels`."""
+        return [
+            (name.strip(), level.strip().lower())
+            for name, _, level in (one.partition("=") for one in self.levels)
+        ]
 
 
 class AccessSettings(msgspec.Struct, frozen=True):

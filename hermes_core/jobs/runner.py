@@ -24,6 +24,7 @@ from hermes_core.jobs.work import FunctionWork, Outcome, ProcessWork
 from hermes_core.messages import Address, Entry
 from hermes_core.router import Services, Tasks
 from hermes_core.tools import AsyncTool, Scope
+from hermes_core.trace import Trace, enter
 
 __all__ = ["EmbeddedJobs"]
 
@@ -253,6 +254,7 @@ class EmbeddedJobs:
 
     async def _conduct(self, live: Live) -> None:
         """One job from its beginning to its end."""
+        enter(Trace(live.job.address, job=live.job.id))
         try:
             if live.work is None:
                 await self._claim(live)

@@ -42,6 +42,7 @@ from hermes_core.router.injections import injected
 from hermes_core.router.services import Services
 from hermes_core.store import Ending, OpenTurn
 from hermes_core.tools import Scope, ToolContext
+from hermes_core.trace import Trace, enter
 from hermes_core.turn import Turn, TurnPlan
 
 __all__ = ["Conduct", "Ended", "Owner"]
@@ -133,6 +134,7 @@ class Conduct:
 
     async def run(self, start: Start | OpenTurn) -> None:
         """Conduct the turn from its start, or from where a former run of the program left it (D4)."""
+        enter(Trace(self._owner.address, self.number))
         if self._services.plugins.asks("hermes_turn_started"):
             self._beside("hermes_turn_started", turn=self.number, entries=tuple(self._entries))
         end, text = TurnEnd.INTERRUPTED, ""

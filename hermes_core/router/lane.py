@@ -25,6 +25,7 @@ from hermes_core.router.order import Order
 from hermes_core.router.services import Services
 from hermes_core.router.view import View
 from hermes_core.store import OpenWork
+from hermes_core.trace import enter
 
 __all__ = ["Lane"]
 
@@ -173,6 +174,7 @@ class Lane:
 
     async def _take(self, entry: Entry, role: Role, *, again: bool = False) -> None:
         """`again`: it had arrived before a restart, so no turn starts for it alone and nobody gets a receipt."""
+        enter(entry)
         if entry.command:
             await self._command(entry, role, deliver=not again)
             return
