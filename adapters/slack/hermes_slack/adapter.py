@@ -11,6 +11,7 @@ from typing import Final
 
 import aiohttp
 import msgspec
+from slack_bolt.app.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
@@ -20,6 +21,7 @@ from hermes_core.messages import Address, Outgoing
 from hermes_core.pacing import Budget
 from hermes_core.route import Request, Response
 from hermes_slack import socket, webhook
+from hermes_slack.app import build
 from hermes_slack.convert import PLATFORM, Me
 from hermes_slack.drafts import Drafts
 from hermes_slack.faults import account_fault, send_error
@@ -72,7 +74,7 @@ class SlackAdapter:
         self._app = app
         self._folder = folder
         self._wall = wall
-        self._intake: Intake | None = None
+        self._bolt: AsyncApp | None = None
         self._passing: Passing | None = None
         self._writing: Writing | None = None
 
@@ -108,25 +110,18 @@ class SlackAdapter:
                     begin(group, history.read_up())
 
                 self._passing = Passing(client, posts, writing.budget, group)
-                self._intake = intake
+                self._bolt = build(client, intake, logger)
                 writing.start(posts, group)
                 try:
                     if app.app_token:
                         await socket.serve(
-                            client,
-                            app.app_token,
-                            url,
-                            intake,
-                            group,
-                            ready,
-                            ping_interval=app.ping_interval,
-                            logger=logger,
+                            self._bolt, app.app_token, url, ready, ping_interval=app.ping_interval
                         )
                     else:
                         ready()
                         await asyncio.get_running_loop().create_future()
                 finally:
-                    self._intake = self._passing = None
+                    self._bolt = self._passing = None
                     writing.stop()
                     seen.write()
 
@@ -155,7 +150,7 @@ class SlackAdapter:
 
     async def webhook(self, request: Request) -> Response:
         """Answer `POST /slack/events`: events, slash commands and interactivity (X3)."""
-        return await webhook.answer(request, self._app.signing_secret, self._intake, self._wall())
+        return await webhook.answer(request, self._app.signing_secret, self._bolt, self._wall())
 
     def _writing_of_this_loop(self) -> Writing:
         if self._writing is None:

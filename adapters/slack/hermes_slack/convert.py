@@ -10,7 +10,7 @@ import msgspec
 
 from hermes_core.messages import Address, Attachment, Author, Message
 
-__all__ = ["Change", "Incoming", "Me", "Removal", "event", "plain_text", "slash"]
+__all__ = ["Change", "Incoming", "Me", "Removal", "delivered", "event", "plain_text", "slash"]
 
 PLATFORM: Final = "slack"
 
@@ -56,6 +56,15 @@ class Removal(msgspec.Struct, frozen=True):
 
     address: Address
     id: str
+
+
+def delivered(payload: Mapping[str, Any], me: Me) -> Incoming | Change | Removal | None:
+    """What Slack delivers, of whatever kind: an event or a slash command; None for all that is no message."""
+    if payload.get("type") == "event_callback":
+        return event(payload, me)
+    if "command" in payload:
+        return slash(payload, me)
+    return None
 
 
 def event(payload: Mapping[str, Any], me: Me) -> Incoming | Change | Removal | None:

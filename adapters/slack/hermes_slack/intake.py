@@ -12,7 +12,7 @@ import msgspec
 
 from hermes_core.adapter import Gateway
 from hermes_core.messages import Address, Message
-from hermes_slack.convert import Change, Incoming, Me, Removal, event, slash
+from hermes_slack.convert import Change, Incoming, Me, Removal, delivered, event
 from hermes_slack.names import Names
 from hermes_slack.seen import Place, Seen
 
@@ -22,9 +22,9 @@ _THREADS: Final = 2000  # of which it is remembered whether the agent takes part
 
 
 class Intake:
-    """One catch-all: everything that Slack delivers ends here, and `committed` is called for all of it, once.
+    """One catch-all: everything that Slack delivers ends here.
 
-    `StoreUnwritable` comes through, and then `committed` was not called: Slack delivers again (D7).
+    `StoreUnwritable` comes through: Slack is not told that it was received, and delivers again (D7).
     """
 
     def __init__(
@@ -47,25 +47,19 @@ class Intake:
         self._waiting: dict[str, int] = {}
         self._ours: OrderedDict[Address, bool] = OrderedDict()
 
-    async def take(self, kind: str, payload: Mapping[str, Any], committed: Callable[[], None]) -> None:
-        """Take one envelope in: `events_api`, `slash_commands`, or what is only acknowledged."""
-        found: Incoming | Change | Removal | None = None
-        if kind == "events_api":
-            found = event(payload, self._me)
-        elif kind == "slash_commands":
-            found = slash(payload, self._me)
-        if found is None:
-            committed()
-            return
-        address = found.message.address if isinstance(found, Incoming) else found.address
-        async with self.held(address.channel):
-            await self._into(found, committed)
+    async def take(self, payload: Mapping[str, Any]) -> None:
+        """Take in what Slack delivered; returns when it is kept, and at once for what is nothing to the agent."""
+        found = delivered(payload, self._me)
+        if found is not None:
+            address = found.message.address if isinstance(found, Incoming) else found.address
+            async with self.held(address.channel):
+                await self._into(found)
 
     async def take_held(self, payload: Mapping[str, Any]) -> None:
         """Take an event of a channel that the caller has `held`; returns when it is kept."""
         found = event(payload, self._me)
         if found is not None:
-            await self._into(found, lambda: None)
+            await self._into(found)
 
     @contextlib.asynccontextmanager
     async def held(self, channel: str) -> AsyncGenerator[None, None]:
@@ -82,27 +76,23 @@ class Intake:
             if not self._waiting[channel]:
                 del self._waiting[channel], self._locks[channel]
 
-    async def _into(self, found: Incoming | Change | Removal, committed: Callable[[], None]) -> None:
+    async def _into(self, found: Incoming | Change | Removal) -> None:
         match found:
             case Incoming():
-                await self._message(found, committed)
+                await self._message(found)
             case Change():
                 await self._gateway.edited(found.address, found.id, found.text)
-                committed()
             case Removal():
                 await self._gateway.deleted(found.address, found.id)
-                committed()
 
-    async def _message(self, found: Incoming, committed: Callable[[], None]) -> None:
+    async def _message(self, found: Incoming) -> None:
         message = found.message
         address = message.address
         ours = found.addressed or await self._takes_part(address, message.id)
         if ours:
             if address.thread is not None:
                 self._remember(address, True)
-            await self._gateway.receive(await self._named(message), committed)
-        else:
-            committed()
+            await self._gateway.receive(await self._named(message))
         if message.sent is None:
             return  # a slash command stands in no history
         top = address.thread is None or address.thread == message.id

@@ -1,4 +1,4 @@
-"""Socket: Socket Mode, by Slack's own client; each envelope is acknowledged at the commit and not before (D1)."""
+"""Socket: Socket Mode through bolt's handler; the connection is made again without end."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from slack_bolt.app.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
-from slack_sdk.socket_mode.request import SocketModeRequest
-from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from hermes_core.errors import StoreError
+from hermes_slack.app import Handler
 from hermes_slack.faults import account_fault, send_error
-from hermes_slack.intake import Intake
 from hermes_slack.posts import FAILURES
-from hermes_slack.tasks import begin
 
 __all__ = ["address", "serve"]
 
@@ -28,42 +25,23 @@ _CLOSING: Final = 0.5  # seconds that saying good-bye may take
 
 
 async def serve(
-    client: AsyncWebClient,
-    app_token: str,
-    url: str,
-    intake: Intake,
-    group: asyncio.TaskGroup,
-    ready: Callable[[], None],
-    *,
-    ping_interval: float,
-    logger: logging.Logger,
+    app: AsyncApp, app_token: str, url: str, ready: Callable[[], None], *, ping_interval: float
 ) -> None:
     """Deliver until cancelled. The client reconnects by itself; `ready` is called at each hello.
 
     `url` is what `address` gave.
     """
-    socket = SocketModeClient(
-        app_token, logger=logger, web_client=client, ping_interval=ping_interval, trace_enabled=False
-    )
+    handler = Handler(app, app_token, logger=app.logger, ping_interval=ping_interval)
+    socket = handler.client
     socket.wss_uri = url  # the first one; it would ask for another, and never give up on a wrong token
 
     async def listen(_: AsyncBaseSocketModeClient, message: dict[str, Any], raw: str | None) -> None:
         if message.get("type") == "hello":
             ready()
 
-    async def take(_: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
-        def committed() -> None:
-            begin(group, _acknowledge(socket, request.envelope_id))
-
-        try:
-            await intake.take(request.type, request.payload, committed)
-        except StoreError as error:
-            log.warning("not acknowledged, Slack will deliver it again: %s", error)
-
     socket.message_listeners.append(listen)
-    socket.socket_mode_request_listeners.append(take)
     try:
-        await socket.connect()  # type: ignore[no-untyped-call]
+        await handler.connect_async()  # type: ignore[no-untyped-call]
         await asyncio.get_running_loop().create_future()
     finally:
         await _close(socket)
@@ -81,13 +59,6 @@ async def address(client: AsyncWebClient, app_token: str) -> str:
             raise fault from error
         raise send_error(error) from error
     return str(answer["url"])
-
-
-async def _acknowledge(socket: SocketModeClient, envelope: str) -> None:
-    try:
-        await socket.send_socket_mode_response(SocketModeResponse(envelope))
-    except FAILURES as error:  # the connection is gone: Slack delivers again, and the store knows it (D1)
-        log.info("an acknowledgement was lost with its connection: %s", type(error).__name__)
 
 
 async def _close(socket: SocketModeClient) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
@@ -10,9 +9,10 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
+from slack_bolt.app.async_app import AsyncApp
 
-from hermes_core.route import Problem, Request, Response, json_response
-from hermes_slack.intake import Intake
+from hermes_core.route import Problem, Request, Response
+from hermes_slack.app import dispatch
 from hermes_slack.limits import SIGNATURE_WINDOW
 
 __all__ = ["answer", "read", "verified"]
@@ -37,37 +37,31 @@ def verified(secret: str, headers: Headers, body: bytes, now: float) -> bool:
     return fits and abs(now - int(stamp)) <= SIGNATURE_WINDOW
 
 
-def read(headers: Headers, body: bytes) -> tuple[str, dict[str, Any]]:
-    """The kind of a verified request, as Socket Mode names it, and its payload; `Problem` for what is neither."""
+def read(headers: Headers, body: bytes) -> dict[str, Any]:
+    """The payload of a verified request, of the shape that Socket Mode delivers; `Problem` for what is none."""
     kind = next(iter(headers.get("content-type", ())), "")
     try:
-        if kind.startswith("application/x-www-form-urlencoded"):
-            form = {
-                name: values[0] for name, values in parse_qs(body.decode(), keep_blank_values=True).items()
-            }
-            if "payload" in form:
-                return "interactive", msgspec.json.decode(form["payload"], type=dict[str, Any])
-            return ("slash_commands" if "command" in form else "unknown"), dict(form)
-        payload = msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, ValueError) as error:
+        if not kind.startswith("application/x-www-form-urlencoded"):
+            return msgspec.json.decode(body, type=dict[str, Any])
+        fields = parse_qs(body.decode(), keep_blank_values=True)
+        form: dict[str, Any] = {name: values[0] for name, values in fields.items()}
+        return msgspec.json.decode(form["payload"], type=dict[str, Any]) if "payload" in form else form
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise Problem(400, "The body cannot be read.") from error
-    if payload.get("type") == "url_verification":
-        return "url_verification", payload
-    return "events_api", payload
 
 
-async def answer(request: Request, secret: str, intake: Intake | None, now: float) -> Response:
+async def answer(request: Request, secret: str, app: AsyncApp | None, now: float) -> Response:
     """Answer one request. It is taken once the message is kept: Slack gets its 200 after the commit (D1).
 
-    `StoreError` comes through: the server says 503, and Slack delivers again (D7).
+    503 where the disk does not take it: Slack delivers again (D7).
     """
     if not verified(secret, request.headers, request.body, now):
         raise Problem(401, "The signature is missing, wrong or too old.")
-    kind, payload = read(request.headers, request.body)
-    if kind == "url_verification":
-        return json_response(200, {"challenge": str(payload.get("challenge", ""))})
-    if intake is None:
+    payload = read(request.headers, request.body)
+    if app is None:
         raise Problem(503, "The agent is not connected yet.", headers={"Retry-After": "5"})
-    kept = asyncio.Event()
-    await intake.take(kind, payload, kept.set)
-    return Response(200)
+    given = await dispatch(app, payload)
+    if given.status != 200:
+        raise Problem(503, "This cannot be kept at the moment.", headers={"Retry-After": "5"})
+    kind = next(iter(given.headers.get("content-type", ())), "text/plain; charset=utf-8")
+    return Response(200, given.body.encode(), {"Content-Type": kind})

@@ -31,6 +31,19 @@ async def test_slack_is_told_after_the_commit_and_not_before_d1(slack: FakeSlack
         assert [one.acks for one in slack.envelopes] == [1]
 
 
+async def test_slack_is_told_within_a_millisecond_of_the_commit_d1(slack: FakeSlack) -> None:
+    """The median of many: one message may meet a busy machine. The fake and the adapter share a loop's clock."""
+    async with Connected(slack) as (_, gate):
+        for number in range(60):
+            gate.commits.put_nowait(True)
+            slack.world.say("D1", "UANN", str(number))
+            await slack.until(lambda n=number: sum(one.acks for one in slack.envelopes) == n + 1)
+        told = [one.acked for one in slack.envelopes]
+        waits = sorted(at - kept for at, kept in zip(told, gate.committed, strict=True) if at is not None)
+        assert len(waits) == 60
+        assert waits[30] < 0.001, waits[30]
+
+
 async def test_what_could_not_be_kept_is_not_acknowledged_and_comes_again_d7(slack: FakeSlack) -> None:
     async with Connected(slack) as (_, gate):
         gate.commits.put_nowait(False)

@@ -81,12 +81,12 @@ def test_one_changed_byte_is_found(body: bytes, at: int, by: int) -> None:
 
 @given(st.binary(max_size=60), st.sampled_from(["application/json", "application/x-www-form-urlencoded", ""]))
 def test_a_verified_body_is_read_or_refused_and_nothing_else(body: bytes, kind: str) -> None:
-    outcome: str | int
+    outcome: object
     try:
-        outcome = read({"content-type": (kind,)}, body)[0]
+        outcome = type(read({"content-type": (kind,)}, body))
     except Problem as problem:
         outcome = problem.status
-    assert outcome in {"events_api", "interactive", "slash_commands", "unknown", "url_verification", 400}
+    assert outcome in (dict, 400)
 
 
 Post = Callable[[bytes, str], Awaitable[int]]
@@ -114,6 +114,9 @@ async def test_events_and_commands_come_over_http_and_are_answered_after_the_com
         command = form(slash_payload("D1", "UANN", "/busy", "queue", "t1"))
         assert await send(command, "application/x-www-form-urlencoded") == 200
         await slack.until(lambda: len(slack.texts("D1")) == 2)
+        command = form(slash_payload("D1", "UANN", "/hermes", "busy payload", "t2"))
+        assert await send(command, "application/x-www-form-urlencoded") == 200
+        await slack.until(lambda: len(slack.texts("D1")) == 3)  # bolt alone takes this form for an empty one
         pressed = form({"payload": json.dumps({"type": "block_actions"})})
         assert await send(pressed, "application/x-www-form-urlencoded") == 200
         assert len(house.model.requests) == 1
