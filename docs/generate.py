@@ -196,12 +196,14 @@ def job_diagram() -> str:
 def tools() -> str:
     """Every tool of the shipped plugins, as a model sees it."""
     from hermes_demo.plugin import DemoPlugin, DemoSettings
+    from hermes_files.plugin import FilesPlugin, FilesPluginSettings
     from hermes_jobs.plugin import JobsPlugin
     from hermes_memory.plugin import MemoryPlugin, MemorySettings
     from hermes_shell.plugin import ShellPlugin, ShellSettings
 
     plugins = Plugins(Config())  # the default model is the demo model, which brings tools
     plugins.add("demo", DemoPlugin(DemoSettings()))
+    plugins.add("files", FilesPlugin(FilesPluginSettings(folders=(Path("files"),))))
     plugins.add("jobs", JobsPlugin())
     plugins.add("memory", MemoryPlugin(MemorySettings()))
     plugins.add("shell", ShellPlugin(ShellSettings()))

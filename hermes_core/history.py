@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 
 from hermes_core.errors import HermesError
+from hermes_core.file import described
 from hermes_core.job import RESULT_TOOL, event_job
 from hermes_core.messages import (
-    Attachment,
     Entry,
     Item,
     Said,
@@ -41,12 +41,8 @@ def render(item: Said) -> str:
     if item.kind is SaidKind.INJECTION:
         return f"[Context, {item.author}:]\n{item.text}"
     name = f"{item.author}: " if item.author else ""
-    files = "".join(f"\n[attached: {_describe(one)}]" for one in item.attachments)
+    files = "".join(f"\n[attached: {described(one)}]" for one in item.attachments)
     return f"{_LABELS.get(item.kind, '')}{name}{item.text}{files}"
-
-
-def _describe(one: Attachment) -> str:
-    return f"{one.name}, {one.media_type}" + (f", {one.size} bytes" if one.size is not None else "")
 
 
 _KINDS: Final = {When.STEER: SaidKind.STEER, When.AT_REPLY: SaidKind.NOTE, When.EVENT: SaidKind.EVENT}

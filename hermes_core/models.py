@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from hermes_core.config import ModelSettings
+from hermes_core.file import ConversationFiles, NoFiles
 from hermes_core.messages import Item, ToolCall
 
 __all__ = ["Delta", "Model", "ModelFactory", "Opaque", "Request", "Stop", "Text", "ToolSpec", "Usage"]
@@ -26,11 +27,15 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One model call. `items` is valid by construction: see `hermes_core.history`."""
+    """One model call. `items` is valid by construction: see `hermes_core.history`.
+
+    `files` gives the content of what is attached to an item, for a model that takes pictures.
+    """
 
     system: str
     items: tuple[Item, ...]
     tools: tuple[ToolSpec, ...] = ()
+    files: ConversationFiles = NoFiles()
 
 
 class Text(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ import msgspec
 
 from hermes_core.adapter import Adapter, Sent
 from hermes_core.errors import SendError, StoreError, StoreUnwritable
+from hermes_core.files import fitted
 from hermes_core.messages import Address, Outgoing
 from hermes_core.store import Store
 from hermes_core.trace import Trace, enter
@@ -138,6 +139,7 @@ class Outbox:
 
     async def _send(self, adapter: Adapter, outgoing: Outgoing, uncertain: bool) -> None:
         features = adapter.features
+        outgoing = fitted(outgoing, features)
         askable = features.lookup or features.once
         if uncertain and not askable:
             outgoing = msgspec.structs.replace(outgoing, repeat=True)

@@ -22,6 +22,7 @@ from hermes_core import processes
 from hermes_core.adapter import Adapter
 from hermes_core.config import Config
 from hermes_core.errors import ConfigError, StoreUnwritable
+from hermes_core.files import Files
 from hermes_core.jobs.control import Control
 from hermes_core.jobs.runner import EmbeddedJobs
 from hermes_core.jobs.view import JobsView
@@ -123,6 +124,9 @@ class Runtime:
         self.router = Router(self.services)
         self.jobs = EmbeddedJobs(self.services, plugins.async_tools, folder / "jobs", self.router.deliver)
         self.services.jobs = lambda address, author, role: JobsView(self.jobs, address, author, role)
+        files = Files(folder / "files", self.config.files, adapters, store, outbox.put)
+        files.purge()
+        self.services.files = files.of
         control = Control(folder / "jobs", self.jobs, tasks.spawn)
         self._stack.push_async_callback(self.router.close)
         self._stack.callback(control.close)

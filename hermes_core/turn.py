@@ -171,7 +171,9 @@ class Turn:
     # -- the model
 
     async def _call_model(self) -> tuple[str, tuple[ToolCall, ...]]:
-        request = Request(self._plan.system, (*self._plan.past, *self.items), self._specs)
+        request = Request(
+            self._plan.system, (*self._plan.past, *self.items), self._specs, self._context.files
+        )
         self._port.working("thinking")
         for attempt in range(1, ATTEMPTS + 1):
             shown = self._part

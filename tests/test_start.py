@@ -30,6 +30,7 @@ PLUGINS = {
     "basics",
     "busy",
     "demo",
+    "files",
     "followup",
     "jobs",
     "memory",

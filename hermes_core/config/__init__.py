@@ -27,6 +27,7 @@ from hermes_core.config.settings import (
     CallbackSettings,
     ConversationSettings,
     Duration,
+    FilesSettings,
     HttpSettings,
     InterruptSettings,
     JobsSettings,
@@ -49,6 +50,7 @@ __all__ = [
     "Config",
     "ConversationSettings",
     "Duration",
+    "FilesSettings",
     "HttpSettings",
     "InterruptSettings",
     "JobsSettings",
@@ -70,6 +72,7 @@ DEFAULT_PACKAGES: Final[Mapping[str, bool]] = MappingProxyType(
         "plugins.anthropic": True,
         "plugins.basics": True,
         "plugins.memory": True,
+        "plugins.files": True,
         "plugins.followup": True,
         "plugins.after": True,
         "plugins.busy": True,
@@ -93,6 +96,7 @@ SECTIONS: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
         "interrupt": InterruptSettings,
         "steer": SteerSettings,
         "after": AfterSettings,
+        "files": FilesSettings,
         "jobs": JobsSettings,
         "http": HttpSettings,
         "log": LogSettings,
@@ -119,6 +123,7 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     interrupt: InterruptSettings = InterruptSettings()
     steer: SteerSettings = SteerSettings()
     after: AfterSettings = AfterSettings()
+    files: FilesSettings = FilesSettings()
     jobs: JobsSettings = JobsSettings()
     http: HttpSettings = HttpSettings()
     log: LogSettings = LogSettings()
@@ -286,6 +291,7 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
             self.interrupt,
             self.steer,
             self.after,
+            self.files,
             self.jobs,
             self.http,
             self.log,

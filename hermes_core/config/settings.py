@@ -24,6 +24,7 @@ __all__ = [
     "CallbackSettings",
     "ConversationSettings",
     "Duration",
+    "FilesSettings",
     "HttpSettings",
     "InterruptSettings",
     "JobsSettings",
@@ -155,7 +156,10 @@ class RuntimeSettings(msgspec.Struct, frozen=True):
 
 
 class ModelSettings(msgspec.Struct, frozen=True):
-    """`[model]`: which model answers. `timeout`: seconds without a byte; `context_chars`: of history."""
+    """`[model]`: which model answers. `timeout`: seconds without a byte; `context_chars`: of history.
+
+    `images`: whether pictures are part of what it is asked; "auto" where its plugin knows that it takes them.
+    """
 
     provider: str = "demo"
     name: str = ""
@@ -163,6 +167,7 @@ class ModelSettings(msgspec.Struct, frozen=True):
     api_key_env: str = ""
     timeout: Duration = 120.0
     context_chars: Count = 400_000
+    images: Annotated[str, msgspec.Meta(extra={"choices": ("auto", "yes", "no")})] = "auto"
     secrets: Secrets = msgspec.field(default_factory=Secrets)
 
     def secret(self) -> str | None:
@@ -216,6 +221,13 @@ class JobsSettings(msgspec.Struct, frozen=True):
     max_running: Count = 8
     page_chars: Count = 4000
     callbacks: CallbackSettings = CallbackSettings()
+
+
+class FilesSettings(msgspec.Struct, frozen=True):
+    """`[files]`: the largest file that is read, in bytes, and for how long files are kept, in seconds."""
+
+    max_bytes: Count = 20_000_000
+    keep: Duration = 30 * 86400.0
 
 
 class HttpSettings(msgspec.Struct, frozen=True):

@@ -188,10 +188,16 @@ class Conduct:
             services.model,
             services.plugins.tools,
             scope,
-            ToolContext(address, author, self._role, scope, self._jobs),
+            ToolContext(
+                address, author, self._role, scope, self._jobs, services.files(address, self._standing)
+            ),
             self,
             services.pause,
         )
+
+    def _standing(self) -> tuple[Item, ...]:
+        """All that stands in the context at this instant."""
+        return (*self._owner.past(), *(self._turn.items if self._turn is not None else self._prompt))
 
     async def _injections(self) -> list[Said]:
         """What plugins put into this turn; none where it was halted meanwhile."""
@@ -386,5 +392,5 @@ class Conduct:
         kinds = {When.EVENT: SaidKind.EVENT}
         # An event whose job's end the model has read itself is used up by this turn without a word (J7).
         told = [one for one in effect.entries if event_job(one.id) not in self._jobs.told]
-        told = history.introduced(told, (*self._owner.past(), *(self._turn.items if self._turn else ())))
+        told = history.introduced(told, self._standing())
         return [history.said(one, kinds.get(one.when, SaidKind.STEER)) for one in told], ids

@@ -12,8 +12,9 @@ from typing import Any, Final, TypeVar, cast
 from hermes_core.adapter import Adapter, Drafted, Shown
 from hermes_core.config import Config
 from hermes_core.errors import StoreError, StoreUnwritable
+from hermes_core.file import ConversationFiles, NoFiles
 from hermes_core.job import NoJobs, TurnJobs
-from hermes_core.messages import Address, Author, Outgoing, Role
+from hermes_core.messages import Address, Author, Item, Outgoing, Role
 from hermes_core.models import Model
 from hermes_core.outbox import Outbox
 from hermes_core.plugins import Plugins
@@ -120,6 +121,10 @@ class Services:
     held: dict[Address, list[Drafted]] = field(default_factory=dict)
     # the jobs of a conversation on behalf of a person; the runtime puts the engine behind it
     jobs: Callable[[Address, Author, Role], TurnJobs] = field(default=lambda address, author, role: NoJobs())
+    # the files of a conversation; the second argument gives what stands in its context
+    files: Callable[[Address, Callable[[], tuple[Item, ...]]], ConversationFiles] = field(
+        default=lambda address, items: NoFiles()
+    )
 
     @property
     def model_name(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from hermes_core.adapter import (
@@ -19,20 +19,32 @@ from hermes_core.adapter import (
     Sent,
     Shown,
 )
-from hermes_core.errors import SendError
+from hermes_core.errors import HermesError, SendError
 from hermes_core.hookspecs import hookimpl
-from hermes_core.messages import Address, Author, Message, Outgoing
+from hermes_core.messages import Address, Attachment, Author, Message, Outgoing
 
 __all__ = ["FakePlatform"]
 
-_ALL = Features(drafts=True, status=True, receipts=True, lookup=True, edits=True, deletes=True, threads=True)
+_ALL = Features(
+    drafts=True,
+    status=True,
+    receipts=True,
+    lookup=True,
+    edits=True,
+    deletes=True,
+    threads=True,
+    downloads=True,
+    max_file=1_000_000,
+    buttons=True,
+)
 
 
 class FakePlatform:
     """Keeps everything that the agent sends and shows; `say` writes as a person.
 
     `refuse` has errors to raise at the next sends, in order: with `unknown=True` the message is
-    delivered all the same. It is the platform and its adapter in one, and the plugin that brings it.
+    delivered all the same. `files` has the content of attachments by their `ref`. It is the platform and
+    its adapter in one, and the plugin that brings it.
     """
 
     def __init__(self, name: str = "fake", features: Features = _ALL) -> None:
@@ -41,6 +53,7 @@ class FakePlatform:
         self.sent: list[Outgoing] = []
         self.shown: list[tuple[Address, Shown]] = []
         self.refuse: list[SendError] = []
+        self.files: dict[str, bytes] = {}
         self.connected = asyncio.Event()
         self._run = secrets.token_hex(3)  # ids are never used twice, also over several runs
         self._ids = itertools.count(1)
@@ -121,6 +134,14 @@ class FakePlatform:
     async def find(self, key: str, address: Address) -> Sent | None:
         """Whether the message with this key was delivered."""
         return next((Sent((f"p{n}",)) for n, one in enumerate(self.sent, 1) if one.key == key), None)
+
+    async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """The content that the test laid down, in small pieces."""
+        content = self.files.get(attachment.ref)
+        if content is None:
+            raise HermesError(f"{attachment.name} is gone.")
+        for start in range(0, len(content), 1000):
+            yield content[start : start + 1000]
 
     # -- as a plugin
 

@@ -14,6 +14,7 @@ import msgspec
 
 from hermes_core.config import duration
 from hermes_core.errors import HermesError, ToolError
+from hermes_core.file import ConversationFiles, NoFiles
 from hermes_core.job import ConversationJobs, NoJobs
 from hermes_core.messages import Address, Author, Role
 from hermes_core.processes import Program
@@ -51,7 +52,7 @@ class ToolContext:
     """For whom and where a call runs. A tool gets it in a parameter annotated so; the model does not see it.
 
     `scope` runs further programs that end with the turn: `await context.scope.run(Program(...))`.
-    `jobs` are those of the conversation.
+    `jobs` and `files` are those of the conversation.
     """
 
     address: Address
@@ -59,6 +60,7 @@ class ToolContext:
     role: Role
     scope: Scope
     jobs: ConversationJobs = dataclasses.field(default_factory=NoJobs)
+    files: ConversationFiles = dataclasses.field(default_factory=NoFiles)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

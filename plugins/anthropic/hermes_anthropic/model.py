@@ -10,6 +10,7 @@ from hermes_core.config import ModelSettings
 from hermes_core.models import Request
 from hermes_httpmodel.content import call_ids
 from hermes_httpmodel.model import HttpModel
+from hermes_httpmodel.pictures import Pictures
 from hermes_httpmodel.server import Provider, Server
 
 __all__ = ["AnthropicModel", "open_model"]
@@ -39,9 +40,9 @@ class AnthropicModel(HttpModel):
         self._max_tokens = max_tokens
         self._thinking = thinking
 
-    def write(self, request: Request) -> bytes:
+    def write(self, request: Request, shown: Pictures) -> bytes:
         """The body of `POST /v1/messages`."""
-        return wire.body(request, self.name, self._max_tokens, self._thinking)
+        return wire.body(request, self.name, self._max_tokens, self._thinking, shown)
 
     def read(self, request: Request) -> Assembly:
         """What reads its stream."""

@@ -13,15 +13,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
 from hermes_anthropic.thoughts import THINKING, recall
 from hermes_core.history import render
-from hermes_core.messages import Item, Said, Step, ToolCall, ToolResult
+from hermes_core.messages import Attachment, Item, Said, Step, ToolCall, ToolResult
 from hermes_core.models import Request
 from hermes_httpmodel.content import encode, is_object
+from hermes_httpmodel.pictures import Pictures
 
 __all__ = ["body", "messages"]
 
@@ -34,11 +36,14 @@ _NOTHING: Final = "[No output.]"
 _GO_ON: Final = "[Go on.]"
 
 Block = dict[str, Any]
+_NONE: Final[Pictures] = MappingProxyType({})
 
 
-def body(request: Request, model: str, max_tokens: int, thinking: Block | None = None) -> bytes:
+def body(
+    request: Request, model: str, max_tokens: int, thinking: Block | None = None, shown: Pictures = _NONE
+) -> bytes:
     """The JSON body of `POST /v1/messages` for this request, streamed, with at most four cache marks."""
-    sent = messages(request.items, model)
+    sent = messages(request.items, model, shown)
     content: dict[str, Any] = {"model": model, "max_tokens": max_tokens, "stream": True}
     if thinking is not None and (thinking["type"] == "adaptive" or _may_think(sent)):
         content["thinking"] = thinking
@@ -57,7 +62,7 @@ def body(request: Request, model: str, max_tokens: int, thinking: Block | None =
     return encode(content)
 
 
-def messages(items: Iterable[Item], model: str) -> list[dict[str, Any]]:
+def messages(items: Iterable[Item], model: str, shown: Pictures = _NONE) -> list[dict[str, Any]]:
     """The provider's form of a history, without marks. `model` alone reads its thinking blocks.
 
     A step that said nothing and called nothing is left out; text of white space only is never sent.
@@ -73,13 +78,19 @@ def messages(items: Iterable[Item], model: str) -> list[dict[str, Any]]:
     for item in items:
         if isinstance(item, Said):
             text = render(item)
-            add("user", [_text(text if text.strip() else _BLANK)])
+            pictures = [_picture(one, shown[one]) for one in item.attachments if one in shown]
+            add("user", [*pictures, _text(text if text.strip() else _BLANK)])
         else:
             add("assistant", _step(item, model))
             add("user", [_result(result) for result in item.results])
     if not written or written[-1]["role"] == "assistant":  # what models no longer take
         add("user", [_text(_GO_ON)])
     return written
+
+
+def _picture(one: Attachment, data: str) -> Block:
+    """Pictures stand before the text about them, as the provider advises."""
+    return {"type": "image", "source": {"type": "base64", "media_type": one.media_type, "data": data}}
 
 
 def _step(step: Step, model: str) -> list[Block]:

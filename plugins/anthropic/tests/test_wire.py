@@ -362,3 +362,14 @@ def test_making_a_request_leaves_the_history_as_it_was() -> None:
     assert body(Request("", items), "m", 100) == body(Request("", items), "m", 100)
     assert THOUGHTFUL.opaque == keep("m", [Thought(dict(THOUGHT))])
     assert messages(items, "m") == messages(items, "m")
+
+
+def test_pictures_stand_before_the_text_about_them() -> None:
+    png = Attachment("a.png", "image/png", 3, "1")
+    (message,) = messages([Said(SaidKind.MESSAGE, "look", attachments=(png,))], "m", {png: "QUJD"})
+    picture, words = message["content"]
+    assert picture == {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"},
+    }
+    assert words["text"].startswith("look\n[attached: ")

@@ -25,6 +25,7 @@ from httpcore import AsyncNetworkStream
 from hermes_core.errors import ModelError
 from hermes_core.models import Delta, Request
 from hermes_httpmodel import faults
+from hermes_httpmodel.pictures import Pictures, pictures
 from hermes_httpmodel.server import Server
 from hermes_httpmodel.stream import Assembly
 
@@ -61,12 +62,13 @@ class HttpModel(abc.ABC):
         self._headers = headers
         self._key = server.key
         self._timeout = server.timeout
+        self._images = server.images
         self._hint = hint
         self._line: _Line | None = None
 
     @abc.abstractmethod
-    def write(self, request: Request) -> bytes:
-        """The JSON body of this request."""
+    def write(self, request: Request, shown: Pictures) -> bytes:
+        """The JSON body of this request, with these pictures."""
 
     @abc.abstractmethod
     def read(self, request: Request) -> Assembly:
@@ -78,7 +80,7 @@ class HttpModel(abc.ABC):
         A task that may be cancelled between two elements, and not only while it waits for one, wraps
         this in `contextlib.aclosing`: closing the generator closes the connection.
         """
-        content = self.write(request)
+        content = self.write(request, await pictures(request) if self._images else {})
         assembly = self.read(request)
         line = self._borrow()
         began = False

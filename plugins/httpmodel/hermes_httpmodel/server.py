@@ -33,12 +33,16 @@ class Provider:
 
 @dataclass(frozen=True)
 class Server:
-    """A model's name, the address of its server (no slash at the end), the key and the time without a byte."""
+    """A model's name, the address of its server (no slash at the end), the key and the time without a byte.
+
+    `images`: whether pictures are sent to it.
+    """
 
     name: str
     base_url: str
     key: str | None = field(repr=False)
     timeout: float
+    images: bool = False
 
     @classmethod
     def of(cls, settings: ModelSettings, provider: Provider) -> Server:
@@ -58,7 +62,8 @@ class Server:
             raise ConfigError(
                 "[model] timeout must be more than 0.", "It is the time without a byte, in seconds."
             )
-        return cls(settings.name.strip(), base_url, _key(settings, provider, url), settings.timeout)
+        images = provider.is_own(url) if settings.images == "auto" else settings.images == "yes"
+        return cls(settings.name.strip(), base_url, _key(settings, provider, url), settings.timeout, images)
 
 
 def _key(settings: ModelSettings, provider: Provider, url: httpx.URL) -> str | None:

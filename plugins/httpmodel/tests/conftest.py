@@ -11,6 +11,7 @@ from hermes_core.models import Delta, Request, Stop, Text
 from hermes_core.testing.model_server import ModelServer
 from hermes_httpmodel import faults
 from hermes_httpmodel.model import HttpModel
+from hermes_httpmodel.pictures import Pictures
 from hermes_httpmodel.server import Server
 from hermes_httpmodel.stream import Events
 
@@ -51,7 +52,7 @@ class PlainModel(HttpModel):
         headers = {"authorization": f"Bearer {server.key}"}
         super().__init__(server, f"{server.base_url}/chat/completions", headers, "it is nowhere")
 
-    def write(self, request: Request) -> bytes:
+    def write(self, request: Request, shown: Pictures) -> bytes:
         return b"{}"
 
     def read(self, request: Request) -> Plain:

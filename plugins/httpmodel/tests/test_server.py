@@ -21,7 +21,7 @@ def server(
 
 def test_what_is_given_is_cleaned_and_what_is_not_is_the_providers_own() -> None:
     assert server(" m ", " http://h/v1/ ", timeout=2.0) == Server("m", "http://h/v1", None, 2.0)
-    assert server(ACME_KEY="k") == Server("m", "https://api.acme.test/v1", "k", 1.0)
+    assert server(ACME_KEY="k") == Server("m", "https://api.acme.test/v1", "k", 1.0, images=True)
 
 
 @pytest.mark.parametrize(

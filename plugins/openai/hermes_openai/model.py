@@ -8,6 +8,7 @@ from hermes_core.config import ModelSettings
 from hermes_core.models import Request
 from hermes_httpmodel.content import call_ids
 from hermes_httpmodel.model import HttpModel
+from hermes_httpmodel.pictures import Pictures
 from hermes_httpmodel.server import Provider, Server
 from hermes_openai import wire
 
@@ -25,9 +26,9 @@ class OpenAIModel(HttpModel):
         headers = {} if server.key is None else {"authorization": f"Bearer {server.key}"}
         super().__init__(server, f"{server.base_url}/chat/completions", headers, "it mostly ends in /v1")
 
-    def write(self, request: Request) -> bytes:
+    def write(self, request: Request, shown: Pictures) -> bytes:
         """The body of `POST /chat/completions`."""
-        return wire.body(request, self.name)
+        return wire.body(request, self.name, shown)
 
     def read(self, request: Request) -> wire.Assembly:
         """What reads its stream."""

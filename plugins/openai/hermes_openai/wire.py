@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -17,12 +18,15 @@ from hermes_core.messages import Item, Said, Step, ToolCall
 from hermes_core.models import Delta, Request, Stop, Text, Usage
 from hermes_httpmodel import faults
 from hermes_httpmodel.content import distinct, encode, is_object
+from hermes_httpmodel.pictures import Pictures
 from hermes_httpmodel.stream import Events, read
 
 __all__ = ["Assembly", "body", "messages"]
 
+_NONE: Final[Pictures] = MappingProxyType({})
 
-def body(request: Request, model: str) -> bytes:
+
+def body(request: Request, model: str, shown: Pictures = _NONE) -> bytes:
     """The JSON body of `POST /chat/completions` for this request, streamed and with usage."""
     content: dict[str, Any] = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
     if request.tools:
@@ -33,11 +37,11 @@ def body(request: Request, model: str) -> bytes:
             }
             for tool in sorted(request.tools, key=lambda tool: tool.name)
         ]
-    content["messages"] = messages(request.system, request.items)
+    content["messages"] = messages(request.system, request.items, shown)
     return encode(content)
 
 
-def messages(system: str, items: Iterable[Item]) -> list[dict[str, Any]]:
+def messages(system: str, items: Iterable[Item], shown: Pictures = _NONE) -> list[dict[str, Any]]:
     """The provider's form of a history.
 
     A step that said nothing and called nothing is left out: several servers refuse empty text.
@@ -45,12 +49,21 @@ def messages(system: str, items: Iterable[Item]) -> list[dict[str, Any]]:
     written: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     for item in items:
         if isinstance(item, Said):
-            written.append({"role": "user", "content": render(item)})
+            written.append({"role": "user", "content": _said(item, shown)})
         elif item.calls:
             written += _step(item)
         elif item.text:
             written.append({"role": "assistant", "content": item.text})
     return written
+
+
+def _said(item: Said, shown: Pictures) -> str | list[dict[str, Any]]:
+    """The text; with pictures it is a list of parts, the text first."""
+    urls = [f"data:{one.media_type};base64,{shown[one]}" for one in item.attachments if one in shown]
+    if not urls:
+        return render(item)
+    parts = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    return [{"type": "text", "text": render(item)}, *parts]
 
 
 def _step(step: Step) -> list[dict[str, Any]]:

@@ -9,11 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
+from hermes_core.config import ModelSettings
 from hermes_core.errors import ModelError
-from hermes_core.messages import Said, SaidKind, ToolCall
+from hermes_core.file import NoFiles
+from hermes_core.messages import Attachment, Said, SaidKind, ToolCall
 from hermes_core.models import Delta, Model, Request, Stop, Text, Usage
 from hermes_core.testing.model_server import DONE, Answer, Cut, ModelServer, asks, chunk, fails, says
-from hermes_openai.model import OpenAIModel
+from hermes_openai.model import OpenAIModel, open_model
 
 Open = Callable[..., OpenAIModel]
 REQUEST = Request("be kind", (Said(SaidKind.MESSAGE, "hello"),))
@@ -203,3 +205,23 @@ async def test_the_server_of_the_kit_runs_as_a_program_and_answers_at_once(open_
     finally:
         process.terminate()
         await process.wait()
+
+
+async def test_a_picture_is_sent_where_images_is_yes_and_not_to_other_servers_by_default(
+    server: ModelServer,
+) -> None:
+    png = Attachment("a.png", "image/png", 3, "1")
+
+    class Kept(NoFiles):
+        async def read(self, attachment: Attachment) -> bytes:
+            return b"ABC"
+
+    request = Request("", (Said(SaidKind.MESSAGE, "look", attachments=(png,)),), (), Kept())
+    shown = []
+    for images in ("yes", "auto", "no"):
+        server.script(says("A letter."))
+        model = open_model(ModelSettings("openai", "m", server.base_url, images=images))
+        _ = [delta async for delta in model.stream(request)]
+        await model.aclose()
+        shown.append(isinstance(server.requests[-1].body["messages"][0]["content"], list))
+    assert shown == [True, False, False]

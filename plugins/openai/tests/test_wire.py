@@ -460,3 +460,13 @@ def test_an_error_inside_the_stream_is_an_error_whose_cause_says_what_the_server
     assert raised.value.retryable is retryable
     assert "boom" not in str(raised.value)
     assert "boom" in str(raised.value.__cause__)
+
+
+def test_pictures_are_parts_behind_the_text_and_what_is_not_shown_stands_in_the_text_only() -> None:
+    png, pdf = Attachment("a.png", "image/png", 3, "1"), Attachment("b.pdf", "application/pdf", 3, "2")
+    both = Said(SaidKind.MESSAGE, "look", attachments=(png, pdf))
+    (with_picture,) = messages("", [both], {png: "QUJD"})
+    text, picture = with_picture["content"]
+    assert text["text"].startswith("look\n[attached: ")
+    assert picture == {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
+    assert messages("", [both])[0]["content"] == text["text"]

@@ -1,0 +1,1 @@
+"""Reading what people attach, and sending files to them."""
