@@ -45,7 +45,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     """A conversation as it stands: for `/status` and the lists.
 
     The first `riding` of `notes` ride with the running turn. `waiting` is a live view, so that a long
-    queue costs nothing to look at: count before you cancel.
+    queue costs nothing to look at: count before you cancel. `troubled` names the plugins that had a problem.
     """
 
     address: Address
@@ -59,6 +59,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     model: str
     history: int
     riding: int = 0
+    troubled: tuple[str, ...] = ()
 
 
 class Entered(msgspec.Struct, frozen=True):

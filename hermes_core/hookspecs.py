@@ -126,7 +126,8 @@ def hermes_message(
 
     Verb: first. An `Answer` ends it; an `Entry` with the same id takes its place, with another `when`,
     `quote` or text; None lets it pass. Called after the commit and before the busy mode decides anything,
-    so in every state of the conversation. May be async; limit 5 s. A plugin that fails lets it pass.
+    so in every state of the conversation; an interrupting message waits for it. May be async; limit 1 s.
+    A plugin that fails lets it pass.
     """
     raise AssertionError("a specification is never called")
 
@@ -236,7 +237,7 @@ verbs: dict[str, Verb] = {
     "hermes_interrupt": Verb("each", 1.0),
     "hermes_interrupted": Verb("each", 5.0),
     "hermes_job_event": Verb("each", 5.0),
-    "hermes_message": Verb("first", 5.0),
+    "hermes_message": Verb("first", 1.0),
     "hermes_models": Verb("each", 5.0),
     "hermes_routes": Verb("each", 5.0),
     "hermes_system_prompt": Verb("fold", 5.0),

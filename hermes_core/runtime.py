@@ -33,6 +33,7 @@ from hermes_core.router import Access, Router, Services, Tasks
 from hermes_core.router.gateway import AdapterGateway
 from hermes_core.store import Store
 from hermes_core.trace import Trace, enter
+from hermes_core.watchdog import Watchdog
 
 __all__ = ["Door", "Runtime"]
 
@@ -131,6 +132,9 @@ class Runtime:
         self._stack.push_async_callback(self.router.close)
         self._stack.callback(control.close)
         self._stack.push_async_callback(self.jobs.close)  # first: what ends now is told at the next start
+        if self.config.runtime.blocked_after:
+            watchdog = Watchdog(plugins, self.config.runtime.blocked_after)
+            self._stack.callback(watchdog.close)
 
     def _sweep(self, running: Path) -> None:
         """End the blocking tools that a dead run left behind (E5)."""

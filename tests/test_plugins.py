@@ -149,7 +149,7 @@ def test_cancelling_the_caller_cancels_the_hook_and_is_not_swallowed() -> None:
 
     async def story() -> None:
         task = asyncio.create_task(plugins.first("hermes_message", entry=ENTRY))
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.5)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

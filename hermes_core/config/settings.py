@@ -150,9 +150,13 @@ def data_folder() -> Path:
 
 
 class RuntimeSettings(msgspec.Struct, frozen=True):
-    """`[runtime]`: where the store, the output of jobs and the state of plugins are kept."""
+    """`[runtime]`: where the store, the output of jobs and the state of plugins are kept.
+
+    `blocked_after`: seconds after which a blocked event loop is named in the log; 0: nobody looks.
+    """
 
     data_dir: Path = msgspec.field(default_factory=data_folder)
+    blocked_after: Duration = 1.0
 
 
 class ModelSettings(msgspec.Struct, frozen=True):

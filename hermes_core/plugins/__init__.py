@@ -7,7 +7,8 @@ argument names; what a plugin brings is asked for and checked as a whole before 
 (`brought`), then goes into the tables of this run (`loaded`). Calling is ours, because pluggy does not
 know coroutines: `each`, `first` and `fold` (`verbs`) ask one implementation after the other, wait for
 each within its limit (`limits`), and isolate it (P2): whatever it does ends as a report under its
-plugin's name, never as an exception of the caller. Our own plugins come in by the same door (P1).
+plugin's name, never as an exception of the caller. `owners` tells whose code runs somewhere. Our own
+plugins come in by the same door (P1).
 """
 
 from __future__ import annotations
@@ -16,5 +17,6 @@ from hermes_core.plugins.brought import PluginInfo
 from hermes_core.plugins.finding import catalogue, load
 from hermes_core.plugins.limits import meant, resume, within
 from hermes_core.plugins.loaded import Plugins
+from hermes_core.plugins.owners import Culprit, outwards
 
-__all__ = ["PluginInfo", "Plugins", "catalogue", "load", "meant", "resume", "within"]
+__all__ = ["Culprit", "PluginInfo", "Plugins", "catalogue", "load", "meant", "outwards", "resume", "within"]

@@ -58,6 +58,7 @@ def load(config: Config) -> Plugins:
 
 def _load_one(plugins: Plugins, point: importlib.metadata.EntryPoint, config: Config) -> None:
     info = plugins.infos[point.name]
+    plugins.points[point.name] = point
     try:
         plugins.add(point.name, made(point.name, point.load(), config))
     except ConfigError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from importlib.metadata import EntryPoint
+from types import FrameType
 from typing import Any, TypeVar
 
 import pluggy
@@ -15,6 +17,7 @@ from hermes_core.config import Config
 from hermes_core.errors import HermesError, PluginError
 from hermes_core.models import ModelFactory
 from hermes_core.plugins.brought import Brought, Implementation, PluginInfo, bring
+from hermes_core.plugins.owners import Culprit, Owners
 from hermes_core.plugins.verbs import Verbs
 from hermes_core.tools import AsyncTool, Tool
 
@@ -38,6 +41,7 @@ class Plugins(Verbs):
         self._pluggy = pluggy.PluginManager("hermes")
         self._pluggy.add_hookspecs(hookspecs)
         self._loaded: dict[str, Brought] = {}
+        self.points: dict[str, EntryPoint] = {}  # where the installed ones come from
 
     def add(self, name: str, plugin: object) -> None:
         """Register a plugin object under `name` and take in what it brings.
@@ -54,6 +58,10 @@ class Plugins(Verbs):
         info.hooks = tuple(brought.hooks)
         info.asks_for = brought.registers()
         self._take_in(info, brought)
+
+    def culprit(self, frame: FrameType) -> Culprit:
+        """Whose code runs in this frame; may be asked from any thread, for something that went wrong."""
+        return Owners(dict(self._loaded), self.points).culprit(frame)
 
     def _order(self, hooks: Iterable[str]) -> None:
         """Put the implementations of these hooks in order: `tryfirst` (the latest one first), plain ones, `trylast`."""

@@ -99,6 +99,10 @@ class Verbs:
         id_ = secrets.token_hex(3)
         text = f"took longer than {error}" if isinstance(error, OverLimitError) else brief(error)
         log.error("plugin %s: %s failed (%s): %s", plugin, what, id_, text, exc_info=error)
-        if plugin in self.infos:
-            self.infos[plugin].problem = f"{what} failed ({id_}): {text}"
+        self.blame(plugin, f"{what} failed ({id_}): {text}")
         return id_
+
+    def blame(self, plugin: str, problem: str) -> None:
+        """Keep a problem as this plugin's latest; from any thread."""
+        if plugin in self.infos:
+            self.infos[plugin].problem = problem

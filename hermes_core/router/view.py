@@ -54,6 +54,7 @@ class View:
             self._services.model_name,
             len(one.records()),
             sum(entry.when is When.AT_REPLY for entry in one.state.carried),
+            tuple(info.name for info in self._services.plugins.infos.values() if info.problem),
         )
 
     def find(self, short: str) -> Entry | None:

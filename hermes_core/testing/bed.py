@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from hermes_core.config import Config
-from hermes_core.plugins import Plugins
+from hermes_core.plugins import Plugins, load
 from hermes_core.runtime import Runtime
 from hermes_core.store import Store
 from hermes_core.testing.memory import MemoryStore
@@ -24,7 +24,7 @@ class Bed:
 
     Everybody on the fake platform is served; "ann" is the owner. `config` has tables as in
     `hermes.toml`. A store that is handed in is not closed with the bed, so that a second bed can go
-    on where the first stopped.
+    on where the first stopped. `installed`: what is installed and enabled is loaded too.
     """
 
     def __init__(
@@ -37,19 +37,20 @@ class Bed:
         store: Store | None = None,
         platform: FakePlatform | None = None,
         model: ScriptedModel | None = None,
+        installed: bool = False,
     ) -> None:
         self.platform = platform or FakePlatform()
         self.model = model or ScriptedModel(scripts)
         self.store = store or MemoryStore()
         tables: dict[str, Any] = {
-            "runtime": {"data_dir": str(folder)},
+            "runtime": {"data_dir": str(folder), "blocked_after": 0},  # a virtual clock cannot be watched
             "model": {"provider": "scripted"},
             "access": {"allow": ["*"], "owners": [f"{self.platform.platform}:ann"]},
         }
         for name, table in (config or {}).items():
             tables[name] = {**tables.get(name, {}), **table}
         settings = Config.of(tables)
-        self.plugins = Plugins(settings)
+        self.plugins = load(settings) if installed else Plugins(settings)
         self.plugins.add("fake", self.platform)
         self.plugins.add("scripted", self.model)
         for plugin in plugins:

@@ -94,6 +94,9 @@ def _status(context: Context) -> list[str]:
     now = context.conversation.snapshot()
     doing = f"{now.state} {now.tool}".strip()
     turn = f" (turn {now.turn})" if now.turn is not None else ""
+    trouble = (
+        now.troubled if context.role >= Role.ADMIN else ()
+    )  # its cause is in the log, and stays there (X2)
     return [
         f"Now: {doing}{turn}",
         f"Waiting: {len(now.waiting)}, notes: {len(now.notes)}",
@@ -101,4 +104,5 @@ def _status(context: Context) -> list[str]:
         f"A message during work: {now.busy.value}",
         f"Model: {now.model}",
         f"Conversation: {now.address}",
+        *([f"Plugins with a problem: {', '.join(trouble)}; the log says what"] if trouble else []),
     ]
