@@ -11,17 +11,17 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
 import discord
+import msgspec
 
 from hermes_core.adapter import (
     Broken,
     Drafted,
-    Features,
     Gateway,
     Progress,
     Received,
@@ -30,14 +30,16 @@ from hermes_core.adapter import (
     Working,
 )
 from hermes_core.errors import HermesError, SendError
-from hermes_core.messages import Address, Outgoing
+from hermes_core.messages import Address, Attachment, Outgoing, turn_key
 from hermes_core.pacing import Budget, Rate, Slot, Typing, Want
 from hermes_discord.convert import target_of
+from hermes_discord.doubt import settled
+from hermes_discord.files import download
 from hermes_discord.intake import Intake, remember
-from hermes_discord.limits import CHANNEL_RATES, LONGEST_TEXT, PLATFORM, REQUESTS, TYPING
+from hermes_discord.limits import CHANNEL_RATES, FEATURES, PLATFORM, REQUESTS, TYPING
 from hermes_discord.line import Line
 from hermes_discord.notebook import Notebook
-from hermes_discord.render import CLOSED, complete, cut, nonce, told_apart
+from hermes_discord.render import CLOSED, Piece, complete, cut, dressed, nonce
 from hermes_discord.slash import Slash
 from hermes_discord.writing import Desk, Writing
 
@@ -45,17 +47,6 @@ __all__ = ["DiscordAdapter"]
 
 log = logging.getLogger("hermes.discord")
 
-FEATURES: Final = Features(
-    max_text=LONGEST_TEXT,
-    drafts=True,
-    status=True,
-    receipts=True,
-    lookup=True,
-    edits=True,
-    deletes=True,
-    threads=True,
-    native_replies=True,
-)
 RECEIPTS: Final = {"queued": "🕓", "steering": "↪️", "interrupting": "✋", "cancelled": "❌"}
 BUSY: Final = ("thinking", "tool", "stopping")
 SLOW: Final = 0.25  # seconds after which a turn shows that it is typing; most answers of commands are faster
@@ -71,7 +62,6 @@ class DiscordAdapter:
     """
 
     platform = PLATFORM
-    features = FEATURES
 
     def __init__(
         self,
@@ -89,6 +79,7 @@ class DiscordAdapter:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
+        self.features = msgspec.structs.replace(FEATURES, registers=slash, catches_up=notebook is not None)
         self._token = token
         self._connect = connect
         self._place: dict[str, Any] = {
@@ -113,7 +104,7 @@ class DiscordAdapter:
         self._tasks: set[asyncio.Task[None]] = set()
         self._intake: Intake | None = None
         self._slash: Slash | None = None
-        self._doubtful: dict[str, dict[str, str]] = {}
+        self._doubtful: dict[str, list[discord.Message]] = {}  # what the history shows, by the key asked for
         self._asked: dict[Address, int] = {}
         self._lines: dict[str, tuple[str, str]] = {}
 
@@ -149,6 +140,8 @@ class DiscordAdapter:
         assert self._slash is not None, "events come while the adapter runs"
         match event:
             case "message":
+                if args[0].nonce is not None and args[0].author.id == self._intake.me:
+                    remember(self._desk.posted, str(args[0].nonce), str(args[0].id))
                 self._intake.message(args[0])
             case "raw_message_edit":
                 self._intake.edited(args[0])
@@ -172,6 +165,8 @@ class DiscordAdapter:
         self._desk.line = self._line
         intake.missed()
         self._gateway.ready()
+        for address in {key.rpartition("#turn:")[0] for key in self._dead}:
+            self._spawn(self._let_go(self._line, Address.parse(address)))
         if first and self._slashes:
             self._spawn(slash.sync())
 
@@ -208,27 +203,22 @@ class DiscordAdapter:
         writing = self._writings.pop(outgoing.key, None)
         if writing is not None:
             return await writing.finish(outgoing)
-        slots = await self._shown_already(line, outgoing)
+        slots, doubtful = await self._shown_already(line, outgoing)
+        if doubtful:
+            log.warning("%s may have been delivered before; it is sent again with a mark", outgoing.key)
+            outgoing = msgspec.structs.replace(outgoing, repeat=True)
         writing = Writing(self._desk, line, target_of(address), outgoing.key, self._quoted(outgoing))
         return await writing.finish(outgoing, slots)
 
-    async def _shown_already(self, line: Line, outgoing: Outgoing) -> tuple[Slot, ...]:
-        """The messages that show a part of this text: the draft of a dead run, a command's placeholder."""
-        contents = cut(outgoing.text, True)
-        if self._slash is not None and not outgoing.turn and contents:
-            original = await self._slash.answer(outgoing.answers, contents[0])
+    async def _shown_already(self, line: Line, outgoing: Outgoing) -> tuple[tuple[Slot, ...], bool]:
+        """The messages that show a part of this text, and whether others may: see `doubt`."""
+        pieces = dressed(cut(outgoing.text, True), outgoing.attachments, outgoing.choices)
+        if self._slash is not None and not outgoing.turn and pieces and pieces[0].text:
+            original = await self._slash.answer(outgoing.answers, pieces[0].text)
             if original is not None:
-                return (Slot(original, contents[0]),)
-        doubtful = self._doubtful.pop(outgoing.key, None)
-        if doubtful is None or not outgoing.answers or not outgoing.answers.isdigit():
-            return ()
-        found: list[Slot] = []
-        for posted, content in doubtful.items():
-            index = len(found)
-            after = int(posted) > int(outgoing.answers)
-            if index < len(contents) and after and told_apart(content) and content == contents[index].strip():
-                found.append(Slot(posted, contents[index]))
-        return tuple(found)
+                return (Slot(original, Piece(pieces[0].text)),), False
+        mine = self._doubtful.pop(outgoing.key, None)
+        return settled(mine, outgoing, pieces, self._wall()) if mine is not None else ((), False)
 
     def _quoted(self, outgoing: Outgoing) -> int | None:
         """The message that this one answers natively; in a direct chat it is plain what is meant."""
@@ -237,18 +227,29 @@ class DiscordAdapter:
         return int(answers) if known is not None and known[1] and answers.isdigit() else None
 
     async def find(self, key: str, address: Address) -> Sent | None:
-        """The message with this key, by its nonces; None also where not all of it is certainly there.
+        """The message with this key, where the gateway has told us of it; None where that is not certain.
 
-        Then `send` completes what is there, and the platform itself refuses a nonce that it knows.
+        Discord tells the nonce of a message once, when it is posted. So `send` then looks at what the history
+        shows, and the platform itself refuses a nonce that it still knows.
         """
+        ids = complete(key, self._desk.posted)
+        if ids is not None:
+            return Sent(ids)
         line = self._desk.line
         if line is None:
             raise SendError("There is no connection to Discord.", retry_after=1.0)
-        mine = await line.mine(target_of(address))
-        ids = complete(key, {str(one.nonce): str(one.id) for one in mine if one.nonce is not None})
-        if ids is None:
-            self._doubtful[key] = {str(one.id): one.content.strip() for one in mine}
-        return Sent(ids) if ids is not None else None
+        remember(self._doubtful, key, await line.mine(target_of(address)))
+        return None
+
+    def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """The content of a file that came with a message; see `Downloads.fetch`."""
+        return download(attachment, self._renewed)
+
+    async def _renewed(self, channel: int, message: int, file: int) -> str | None:
+        line = self._desk.line
+        if line is None:
+            raise HermesError("There is no connection to Discord at the moment.", "Try again in a while.")
+        return await line.link(channel, message, file)
 
     async def _say(self, outgoing: Outgoing) -> None:
         with contextlib.suppress(SendError):
@@ -275,7 +276,7 @@ class DiscordAdapter:
                 self._spawn(self._progress(line, address, shown))
 
     def _draft(self, line: Line, address: Address, shown: Drafted) -> None:
-        key = f"{address}#turn:{shown.turn}"  # as the runtime names the reply of this turn
+        key = turn_key(address, shown.turn)
         writing = self._writings.get(key)
         if writing is None:
             if self._dead:
@@ -293,7 +294,7 @@ class DiscordAdapter:
         """Close what a dead run left unfinished in this conversation, and will not go on with (R3)."""
         notebook, channel = self._desk.notebook, target_of(address)
         self._dead.discard(key)
-        for old in [one for one in self._dead if one.startswith(f"{address}#turn:")]:
+        for old in [one for one in self._dead if one.rpartition("#turn:")[0] == str(address)]:
             self._dead.discard(old)
             drafts = notebook.drafts(old)
             if not drafts:
@@ -302,11 +303,16 @@ class DiscordAdapter:
             for message in await line.mine(channel):
                 if str(message.id) == last:
                     shown = cut(f"{message.content}\n\n{CLOSED}", True)
-                    await line.edit(channel, last, shown[0] if len(shown) == 1 else CLOSED)
+                    await line.edit(channel, last, Piece(shown[0] if len(shown) == 1 else CLOSED))
             notebook.finished(old)
 
+    async def _let_go(self, line: Line, address: Address) -> None:
+        """Close what a dead run left unfinished here, once it is plain that no turn goes on with it (R3)."""
+        await self._gateway.settled(address)
+        await self._leave(line, address, "")
+
     def _break(self, address: Address, shown: Broken) -> None:
-        writing = self._writings.pop(f"{address}#turn:{shown.turn}", None)
+        writing = self._writings.pop(turn_key(address, shown.turn), None)
         if writing is not None and self._group is not None:
             self._spawn(writing.close())
         elif writing is not None:
@@ -357,9 +363,9 @@ class DiscordAdapter:
             return
         self._lines[shown.job] = (posted, shown.text)
         if posted:
-            await line.edit(channel, posted, contents[0])
+            await line.edit(channel, posted, Piece(contents[0]))
         else:
-            posted = await line.post(channel, contents[0], nonce(f"job:{shown.job}", 0, 0, 1))
+            posted = await line.post(channel, Piece(contents[0]), nonce(f"job:{shown.job}", 0, 0, 1))
         self._lines[shown.job] = (posted, shown.text)
         if shown.done:
             del self._lines[shown.job]

@@ -10,12 +10,22 @@ import discord
 
 from hermes_core.commands import parse
 from hermes_core.markup import utf16
-from hermes_core.messages import Address, Attachment, Author, Message
+from hermes_core.messages import Address, Attachment, Author, Choice, Message
 from hermes_discord.limits import LIKELY_PARTIAL, PLATFORM
 
-__all__ = ["address_of", "for_the_agent", "message_of", "readable", "slash_of", "target_of"]
+__all__ = [
+    "address_of",
+    "custom_id",
+    "for_the_agent",
+    "message_of",
+    "press_of",
+    "readable",
+    "slash_of",
+    "target_of",
+]
 
 _KINDS: Final = (discord.MessageType.default, discord.MessageType.reply)
+_PRESS: Final = re.compile(r"hermes\d:(.+)", re.DOTALL)
 _MENTION: Final = re.compile(r"<@!?(\d+)>")
 
 
@@ -68,7 +78,7 @@ def message_of(message: discord.Message, address: Address, me: int) -> Message:
         address,
         Author(str(message.author.id), message.author.display_name, message.author.bot),
         readable(message, me),
-        tuple(_attachment(one) for one in _attachments(message)),
+        tuple(_attachment(message, one) for one in _attachments(message)),
         str(reference.message_id) if answers and reference is not None else None,
         _in_guild(message),
         utf16(message.content) >= LIKELY_PARTIAL,
@@ -80,11 +90,27 @@ def slash_of(interaction: discord.Interaction[Any], address: Address) -> Message
     """A slash command as the text that it stands for."""
     data: Any = interaction.data or {}
     words = [str(one["value"]) for one in data.get("options", ()) if "value" in one]
+    return _said(interaction, address, " ".join((f"/{data.get('name', '')}", *words)))
+
+
+def custom_id(index: int, choice: Choice) -> str:
+    """What Discord keeps of a button, so that a press is understood by any later process."""
+    return f"hermes{index}:{choice.send}"
+
+
+def press_of(interaction: discord.Interaction[Any], address: Address) -> Message | None:
+    """The press of a button as the text that it stands for; None where it is not one of ours."""
+    data: Any = interaction.data or {}
+    ours = _PRESS.fullmatch(str(data.get("custom_id", "")))
+    return _said(interaction, address, ours[1]) if ours is not None else None
+
+
+def _said(interaction: discord.Interaction[Any], address: Address, text: str) -> Message:
     return Message(
         str(interaction.id),
         address,
         Author(str(interaction.user.id), interaction.user.display_name, interaction.user.bot),
-        " ".join((f"/{data.get('name', '')}", *words)),
+        text,
         group=interaction.guild_id is not None,
         sent=interaction.created_at.timestamp(),
     )
@@ -119,5 +145,6 @@ def _attachments(message: discord.Message) -> list[discord.Attachment]:
     return [*message.attachments, *forwarded]
 
 
-def _attachment(one: discord.Attachment) -> Attachment:
-    return Attachment(one.filename, one.content_type or "application/octet-stream", one.size, one.url)
+def _attachment(message: discord.Message, one: discord.Attachment) -> Attachment:
+    ref = f"{message.channel.id}/{message.id}/{one.id} {one.url}"  # the link dies within a day
+    return Attachment(one.filename, one.content_type or "application/octet-stream", one.size, ref)

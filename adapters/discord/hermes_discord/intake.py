@@ -31,6 +31,7 @@ log = logging.getLogger("hermes.discord")
 FIRST_PAUSE: Final = 0.25  # seconds until the store is asked again
 LONGEST_PAUSE: Final = 5.0
 
+READERS: Final = 4  # histories that are read at the same time, while people are being answered
 REMEMBERED: Final = 5000  # channels whose conversation, and whose last message, is held in memory
 
 Work = Callable[[], Awaitable[None]]
@@ -60,7 +61,7 @@ class Intake:
         self._catch_up = catch_up
         self._lanes: dict[int, deque[Work]] = {}
         self._places: dict[int, Address] = {}
-        self._commands = frozenset(name for one in gateway.commands() for name in (one.name, *one.aliases))
+        self._reading = asyncio.Semaphore(READERS)
         self.latest: dict[Address, tuple[int, bool]] = {}  # the last message taken, and whether in a group
 
     @property
@@ -68,6 +69,10 @@ class Intake:
         """The agent's own user id; known after the login."""
         assert self._line.user is not None, "events come after the login"
         return self._line.user.id
+
+    def _known(self, command: str) -> bool:
+        """Whether there is a command of this name now: plugins come and go while the connection stands."""
+        return any(command in (one.name, *one.aliases) for one in self._gateway.commands())
 
     # -- events, each put into its channel's lane; none of these waits
 
@@ -135,7 +140,7 @@ class Intake:
 
     async def _take(self, message: discord.Message, address: Address | None = None) -> None:
         channel = str(message.channel.id)
-        if convert.for_the_agent(message, self.me, self._commands.__contains__):
+        if convert.for_the_agent(message, self.me, self._known):
             address = address or await self.address(message.channel)
             taken = convert.message_of(message, address, self.me)
             guild = getattr(message.guild, "id", None) or getattr(message.channel, "guild_id", None)
@@ -158,6 +163,18 @@ class Intake:
     async def _look_back(self, channel: int, known: Known) -> None:
         """Take up what came while nobody listened; what is older than `catch_up` is counted and reported."""
         await self._line.wait_until_ready()
+        newest = getattr(self._line.get_channel(channel), "last_message_id", None)
+        if newest is not None and newest <= int(known.last):  # the guild has told us that there is nothing
+            return
+        async with self._reading:
+            try:
+                await self._read_up(channel, known)
+            except SendError as error:
+                if isinstance(error.__cause__, discord.NotFound):
+                    self._notebook.forget(str(channel))
+                raise
+
+    async def _read_up(self, channel: int, known: Known) -> None:
         address = Address.parse(known.address)
         guild = int(known.guild) if known.guild else None
         place = self._line.get_partial_messageable(channel, guild_id=guild)
@@ -170,7 +187,7 @@ class Intake:
                 ]
             for message in page:
                 if self._wall() - message.created_at.timestamp() > self._catch_up:
-                    late += convert.for_the_agent(message, self.me, self._commands.__contains__)
+                    late += convert.for_the_agent(message, self.me, self._known)
                     self._notebook.seen(str(channel), str(message.id))
                 else:
                     await self._take(message, address)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
+from hermes_core.adapter import Features
 from hermes_core.pacing import Rate, Tempo
 
 __all__ = [
     "CHANNEL_RATES",
     "COMMANDS",
     "DESCRIPTION",
+    "FEATURES",
+    "FILES",
     "HISTORY_PAGE",
     "IN_TIME",
+    "LARGEST_FILE",
+    "LARGEST_REQUEST",
     "LIKELY_PARTIAL",
     "LONGEST_PAUSE",
     "LONGEST_TEXT",
     "NONCE",
+    "NONCE_LAPSES",
     "PATIENCE",
     "PLATFORM",
     "REQUESTS",
@@ -34,6 +40,18 @@ LIKELY_PARTIAL: Final = 1900
 
 NONCE: Final = 25
 """Characters of a nonce (Create Message). With `enforce_nonce` it is unique for "the past few minutes"."""
+
+NONCE_LAPSES: Final = 120.0
+"""Seconds after which nobody relies on that any more: how many "the past few minutes" are is not said."""
+
+LARGEST_FILE: Final = 10 * 1024 * 1024
+"""Bytes of a file of a bot where the server is not boosted (Uploading Files; it was 8 and 25 MiB before)."""
+
+LARGEST_REQUEST: Final = 24 * 1024 * 1024
+"""Bytes of all files of a message; the platform takes 25 MiB with everything around them (Create Message)."""
+
+FILES: Final = 10
+"""Files of a message (the clients; more are refused with 50035)."""
 
 COMMANDS: Final = 100
 """Global slash commands of an application; one more and the whole list is refused (error 30032)."""
@@ -64,3 +82,21 @@ PATIENCE: Final = 60.0
 
 TEMPO: Final = Tempo(every=1.2)
 """How a text is shown while it is written; edits a second apart are a safe floor."""
+
+FEATURES: Final = Features(
+    max_text=LONGEST_TEXT,
+    drafts=True,
+    status=True,
+    receipts=True,
+    lookup=True,
+    edits=True,
+    deletes=True,
+    threads=True,
+    native_replies=True,
+    downloads=True,
+    max_file=LARGEST_FILE,
+    buttons=True,
+    registers=True,
+    catches_up=True,
+)
+"""What the adapter can do; without `slash` it registers nothing, without a data folder it catches up nothing."""

@@ -13,9 +13,11 @@ import discord
 import yarl
 
 from hermes_core.errors import ConfigError, HermesError, SendError
+from hermes_discord.convert import custom_id
 from hermes_discord.limits import LONGEST_PAUSE, PATIENCE
+from hermes_discord.render import Piece
 
-__all__ = ["Line", "outcome", "unknown_message"]
+__all__ = ["Line", "outcome", "unknown_message", "unwanted"]
 
 log = logging.getLogger("hermes.discord")
 
@@ -23,6 +25,7 @@ SERVER: Final = "https://discord.com/api/v10"
 GATEWAY: Final = "wss://gateway.discord.gg/"
 CLOSING: Final = 0.7  # seconds that the end of the connection may take
 UNKNOWN_MESSAGE: Final = 10008
+TOO_LARGE: Final = 40005
 _NEVER: Final = frozenset({403, 404})
 _INTENTS: Final = (
     'Turn on "Message Content Intent" for the application (Discord developer portal, Bot), or set '
@@ -103,26 +106,33 @@ class Line(discord.Client):
 
     # -- calls
 
-    async def post(self, channel: int, content: str, nonce: str, answers: int | None = None) -> str:
-        """Post one message and give its id. The same nonce again, within minutes, finds the first one (D5)."""
+    async def post(self, channel: int, piece: Piece, nonce: str, answers: int | None = None) -> str:
+        """Post one message and give its id. The same nonce again, within minutes, finds the first one (D5).
+
+        `OSError` for a file that cannot be opened.
+        """
         place = self.get_partial_messageable(channel)
-        more: dict[str, Any] = {}
+        more: dict[str, Any] = {"files": opened} if (opened := _opened(piece)) else {}
+        if piece.choices:
+            more["view"] = _row(piece)
         if answers is not None:
             more["reference"] = discord.MessageReference(
                 message_id=answers, channel_id=channel, fail_if_not_exists=False
             )
         async with outcome():
-            message = await place.send(content, nonce=nonce, **more)
-            if _spelled(message.content) != _spelled(
-                content
-            ):  # an earlier try is there, with less of the text
-                await message.edit(content=content)
+            message = await place.send(piece.text or None, nonce=nonce, **more)
+        if _less(message, piece):  # an earlier try is there
+            await self.edit(channel, str(message.id), piece)
         return str(message.id)
 
-    async def edit(self, channel: int, id: str, content: str) -> str:
-        """Replace what a message of ours shows."""
+    async def edit(self, channel: int, id: str, piece: Piece) -> str:
+        """Replace what a message of ours shows. `OSError` for a file that cannot be opened."""
+        more: dict[str, Any] = {"attachments": opened} if (opened := _opened(piece)) else {}
+        if piece.choices:
+            more["view"] = _row(piece)
         async with outcome():
-            await self.get_partial_messageable(channel).get_partial_message(int(id)).edit(content=content)
+            message = self.get_partial_messageable(channel).get_partial_message(int(id))
+            await message.edit(content=piece.text, **more)
         return id
 
     async def remove(self, channel: int, id: str) -> str:
@@ -152,10 +162,45 @@ class Line(discord.Client):
         assert self.user is not None, "a history is read after the login"
         return sorted((one for one in found if one.author.id == self.user.id), key=lambda one: one.id)
 
+    async def link(self, channel: int, message: int, file: int) -> str | None:
+        """Where this file of a message is now; None where it is not there any more, or cannot be seen."""
+        try:
+            async with outcome():
+                found = await self.get_partial_messageable(channel).fetch_message(message)
+        except SendError as error:
+            if error.permanent:
+                return None
+            raise
+        forwarded = [one for snapshot in found.message_snapshots for one in snapshot.attachments]
+        return next((one.url for one in (*found.attachments, *forwarded) if one.id == file), None)
 
-def _spelled(text: str) -> str:
-    """What no platform changes in a text: its letters and digits."""
-    return "".join(filter(str.isalnum, text))
+
+def _opened(piece: Piece) -> list[discord.File]:
+    """The files of a message, to be read while they are sent; the library closes them."""
+    opened: list[discord.File] = []
+    try:
+        for one in piece.files:
+            opened.append(discord.File(one.ref, filename=one.name))  # noqa: PERF401 - what is open is closed
+    except OSError:
+        for file in opened:
+            file.close()
+        raise
+    return opened
+
+
+def _row(piece: Piece) -> discord.ui.View:
+    """The buttons of a message. Nothing of them is kept here: a press says itself what it means."""
+    view = discord.ui.View(timeout=None)
+    for index, choice in enumerate(piece.choices):
+        view.add_item(discord.ui.Button(label=choice.label, custom_id=custom_id(index, choice)))
+    view.stop()
+    return view
+
+
+def _less(message: discord.Message, piece: Piece) -> bool:
+    """Whether a message that was just posted shows less than was asked for."""
+    text, wanted = ("".join(filter(str.isalnum, one)) for one in (message.content, piece.text))
+    return text != wanted or len(message.attachments) < len(piece.files)
 
 
 def _token_refused() -> ConfigError:
@@ -185,6 +230,16 @@ async def outcome() -> AsyncIterator[None]:
 def unknown_message(error: SendError) -> bool:
     """Whether Discord says that a message is not there, rather than its channel."""
     return isinstance(error.__cause__, discord.NotFound) and error.__cause__.code == UNKNOWN_MESSAGE
+
+
+def unwanted(error: SendError) -> str:
+    """Why Discord does not take a message with files, in words; "" where the files are no reason."""
+    cause = error.__cause__
+    if not isinstance(cause, discord.HTTPException):
+        return ""
+    if cause.status == 413 or cause.code == TOO_LARGE:
+        return "too large for Discord"
+    return "Discord does not let me attach files here" if cause.status in (400, 403) else ""
 
 
 def _refused(error: discord.HTTPException) -> SendError:

@@ -71,6 +71,11 @@ class Notebook:
             self._pages.channels[channel] = known
             self._dirty = True
 
+    def forget(self, channel: str) -> None:
+        """The channel is not there any more."""
+        if self._pages.channels.pop(channel, None) is not None:
+            self._dirty = True
+
     def drafts(self, key: str) -> dict[int, list[str]]:
         """Ids of the messages in which this text was being written, by its part."""
         return {int(part): list(ids) for part, ids in self._pages.drafts.get(key, {}).items()}

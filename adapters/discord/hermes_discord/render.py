@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from hermes_core.markup import DISCORD, parse, split, utf16
-from hermes_discord.limits import LONGEST_TEXT
+import msgspec
 
-__all__ = ["CLOSED", "FEWEST", "REPEAT", "complete", "cut", "nonce", "told_apart"]
+from hermes_core.markup import DISCORD, parse, split, utf16
+from hermes_core.messages import Attachment, Choice
+from hermes_discord.limits import FILES, LARGEST_FILE, LARGEST_REQUEST, LONGEST_TEXT
+
+__all__ = ["CLOSED", "FEWEST", "REPEAT", "Piece", "complete", "cut", "dressed", "nonce", "told_apart"]
 
 CLOSED: Final = "*✂ interrupted*"
 REPEAT: Final = "*(may be a repeat)*\n"
@@ -20,6 +24,42 @@ _NAME: Final = 20
 def cut(text: str, final: bool) -> list[str]:
     """The messages that show `text`; the same whether it is final, as Discord has no second notation."""
     return [part.text for part in split(parse(text), DISCORD, LONGEST_TEXT, utf16)]
+
+
+class Piece(msgspec.Struct, frozen=True, gc=False):
+    """One message as it is posted: its text, the files that it carries, and the buttons under it."""
+
+    text: str
+    files: tuple[Attachment, ...] = ()
+    choices: tuple[Choice, ...] = ()
+
+
+def dressed(texts: Iterable[str], files: Sequence[Attachment], choices: Sequence[Choice]) -> list[Piece]:
+    """A whole text with all that belongs to it: the last message carries files and buttons.
+
+    More files than one message takes follow in messages of their own.
+    """
+    pieces = [Piece(text) for text in texts]
+    for number, batch in enumerate(_batches(files)):
+        text = pieces.pop().text if number == 0 and pieces else ""
+        pieces.append(Piece(text, batch))
+    if choices and pieces:
+        pieces.append(msgspec.structs.replace(pieces.pop(), choices=tuple(choices)))
+    return pieces
+
+
+def _batches(files: Sequence[Attachment]) -> Iterator[tuple[Attachment, ...]]:
+    batch: list[Attachment] = []
+    size = 0
+    for file in files:
+        weight = file.size if file.size is not None else LARGEST_FILE
+        if batch and (len(batch) == FILES or size + weight > LARGEST_REQUEST):
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(file)
+        size += weight
+    if batch:
+        yield tuple(batch)
 
 
 def _name(key: str, part: int) -> str:

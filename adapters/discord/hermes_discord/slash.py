@@ -1,4 +1,8 @@
-"""Slash: commands registered with Discord by difference, and taken within the three seconds it gives."""
+"""Slash: commands registered with Discord by difference; commands and presses of buttons, taken in time.
+
+Discord gives three seconds for the first answer to either. It is given when the command or press is
+committed (D1), or after two seconds whatever the store does.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,10 @@ __all__ = ["Slash", "differs", "wanted"]
 
 log = logging.getLogger("hermes.discord")
 
+APPLICATION_COMMAND: Final = discord.InteractionType.application_command
+COMPONENT: Final = discord.InteractionType.component
+TOO_MANY: Final = 30032
+TOO_MANY_TODAY: Final = 30034
 STRING: Final = 3  # the type of an option
 CHAT_INPUT: Final = 1  # the type of a command that is typed
 LATER: Final = 2.5  # seconds after which a command that says nothing shows itself instead of an answer
@@ -72,10 +80,25 @@ def differs(registered: Iterable[dict[str, Any]], new: Iterable[dict[str, Any]])
     return seen(registered) != seen(new)
 
 
+def _why(error: SendError) -> str:
+    """What Discord's refusal of the whole list means."""
+    code = getattr(error.__cause__, "code", None)
+    if code == TOO_MANY:
+        return (
+            "there are more than Discord takes (30032); another program registers some for this application"
+        )
+    if code == TOO_MANY_TODAY:
+        return "Discord takes 200 new ones a day (30034); they are registered with a start tomorrow"
+    return str(error)
+
+
 class _Pending:
-    def __init__(self, interaction: discord.Interaction[Any]) -> None:
+    """`answer`: the first text for this interaction takes the place of Discord's "is thinking"."""
+
+    def __init__(self, interaction: discord.Interaction[Any], answer: bool) -> None:
         loop = asyncio.get_running_loop()
         self.interaction = interaction
+        self.answer = answer
         self.kept: asyncio.Future[bool] = loop.create_future()
         self.deferred: asyncio.Future[bool] = loop.create_future()
         self.answered = asyncio.Event()
@@ -118,19 +141,23 @@ class Slash:
                     await self._line.http.bulk_upsert_global_commands(application, [*new, *others])
                 log.info("registered %d slash commands", len(new))
         except SendError as error:
-            log.warning("slash commands could not be registered; typed as text they work: %s", error)
+            log.warning("slash commands could not be registered; typed as text they work: %s", _why(error))
 
     async def take(self, interaction: discord.Interaction[Any]) -> None:
-        """Hand a slash command in; the platform is told "received" when it is committed (D1), within 3 s."""
+        """Hand a slash command or a press in, and tell Discord that it was received; anything else is left."""
         channel = interaction.channel
-        if interaction.type is not discord.InteractionType.application_command or channel is None:
+        if channel is None or interaction.type not in (APPLICATION_COMMAND, COMPONENT):
             return
-        message = convert.slash_of(interaction, await self._address(channel))
-        pending = self._pending[message.id] = _Pending(interaction)
+        address = await self._address(channel)
+        command = interaction.type is APPLICATION_COMMAND
+        message = (convert.slash_of if command else convert.press_of)(interaction, address)
+        if message is None or message.id in self._pending:  # a resume may bring it twice
+            return
+        pending = self._pending[message.id] = _Pending(interaction, command)
         self._spawn(self._receive(message, pending))
         try:
             await self._acknowledge(pending)
-            if pending.deferred.result():
+            if command and pending.deferred.result():
                 await self._show_itself(pending, message.text)
         finally:
             if not pending.deferred.done():
@@ -150,10 +177,11 @@ class Slash:
         await asyncio.wait({pending.kept}, timeout=IN_TIME)
         kept = pending.kept.done() and pending.kept.result()
         async with outcome():
-            if kept:
-                await response.defer(thinking=True)
+            if kept:  # of a press it says nothing more than that it was heard
+                await response.defer(thinking=pending.answer)
             else:
-                await response.send_message(FULL if pending.kept.done() else SLOW)
+                text = FULL if pending.kept.done() else SLOW
+                await response.send_message(text, ephemeral=not pending.answer)
         pending.deferred.set_result(kept)
 
     async def _show_itself(self, pending: _Pending, text: str) -> None:
@@ -168,7 +196,7 @@ class Slash:
     async def answer(self, id: str | None, content: str) -> str | None:
         """Show `content` as the answer to this command; the message's id, or None if it is to be posted."""
         pending = self._pending.get(id or "")
-        if pending is None or pending.answered.is_set() or not await pending.deferred:
+        if pending is None or not pending.answer or pending.answered.is_set() or not await pending.deferred:
             return None
         try:
             async with outcome():

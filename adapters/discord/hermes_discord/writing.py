@@ -12,19 +12,22 @@ a turn's texts follow those of the turn before: nothing of it is posted before t
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final
 
 from hermes_core.adapter import Sent
 from hermes_core.errors import SendError
-from hermes_core.messages import Outgoing
+from hermes_core.messages import Attachment, Outgoing
 from hermes_core.pacing import Action, Budget, Delete, Delta, Edit, Live, Post, Slot, Stopped, Stream, Want
 from hermes_discord.limits import TEMPO
-from hermes_discord.line import Line, unknown_message
+from hermes_discord.line import Line, unknown_message, unwanted
 from hermes_discord.notebook import Notebook
-from hermes_discord.render import CLOSED, REPEAT, cut, nonce, told_apart
+from hermes_discord.render import CLOSED, REPEAT, Piece, cut, dressed, nonce, told_apart
 
 __all__ = ["Desk", "Writing"]
+
+log = logging.getLogger("hermes.discord")
 
 GRACE: Final = 3.0  # seconds in which a finished text comes out of the outbox, where it has one
 
@@ -37,6 +40,7 @@ class Desk:
         self.budget = budget
         self.clock = clock
         self.line: Line | None = None
+        self.posted: dict[str, str] = {}  # ids of our messages by their nonces, as the gateway told them
 
 
 class Writing:
@@ -67,6 +71,8 @@ class Writing:
         self._ids: dict[int, list[str]] = {}
         self._renewed = 0
         self._shape: tuple[str, list[str]] | None = None
+        self._outgoing: Outgoing | None = None  # what the last text becomes
+        self._left_out: dict[Attachment, str] = {}  # files that Discord does not take, with the reason
 
     # -- while it is written
 
@@ -147,15 +153,26 @@ class Writing:
         text = f"{REPEAT}{outgoing.text}" if outgoing.repeat else outgoing.text
         if not self._lives:
             self._begin(0, slots)
-        for part in range(len(self._lives) - 1):
-            await self._complete(part)
         last = len(self._lives) - 1
-        total = len(self._cut(text, True))
+        for part in range(last):
+            await self._complete(part)
+        self._outgoing = outgoing
+        total = len(self._pieces(last, text, True))
         for index in range(total):  # a text that was never shown in the making says how long it is
             self._nonces.setdefault((last, index), self._nonce(last, index, total))
         ids = await self._lives[last].finish(text)
         self._desk.notebook.finished(self.key)
         return ids
+
+    def _pieces(self, part: int, text: str, final: bool) -> list[Piece]:
+        """The messages that show a text; the last text of all carries files and buttons."""
+        outgoing = self._outgoing
+        if outgoing is None or not final or part < len(self._lives) - 1:
+            return [Piece(one) for one in self._cut(text, final)]
+        for file, why in self._left_out.items():
+            text = f"{text}\n\n*{file.name} could not be attached: {why}.*"
+        files = [one for one in outgoing.attachments if one not in self._left_out]
+        return dressed(self._cut(text, final), files, outgoing.choices)
 
     def _cut(self, text: str, final: bool) -> list[str]:
         """`cut`, which is asked for the same text several times."""
@@ -171,26 +188,44 @@ class Writing:
         async def perform(action: Action) -> str:
             return await self._perform(part, action)
 
+        def pieces(text: str, final: bool) -> list[Piece]:
+            return self._pieces(part, text, final)
+
         if part == 0 and self._left:  # the same messages get their end (R3)
             slots = tuple(Slot(one, None) for one in self._left)
             self._ids[0] = list(self._left)
-        stream = Stream(self._cut, tempo=TEMPO, slots=slots)
+        stream = Stream(pieces, tempo=TEMPO, slots=slots)
         self._lives.append(Live(stream, perform, desk.budget, str(self._channel), desk.clock))
 
     async def _perform(self, part: int, action: Action) -> str:
         line = self._desk.line or self._line  # the connection may have been made anew meanwhile
-        match action:
-            case Post():
+        if isinstance(action, Delete):
+            return await line.remove(self._channel, action.id)
+        try:
+            if isinstance(action, Post):
                 return await self._post(line, part, action)
-            case Edit():
-                try:
-                    return await line.edit(self._channel, action.id, action.content)
-                except SendError as error:
-                    if error.permanent:  # it is gone, and its nonce would only find that
-                        self._renew((part, action.index))
-                    raise
-            case Delete():
-                return await line.remove(self._channel, action.id)
+            return await self._edit(line, part, action)
+        except OSError as error:
+            raise self._without(action.content, "it cannot be read", error) from error
+        except SendError as error:
+            why = unwanted(error) if action.content.files else ""
+            if not why:
+                raise
+            raise self._without(action.content, why, error) from error
+
+    def _without(self, piece: Piece, why: str, error: Exception) -> SendError:
+        """Leave the files of this message out, so that its text arrives; what says to do it again so."""
+        log.warning("%d files of %s are not sent: %s", len(piece.files), self.key, error)
+        self._left_out.update(dict.fromkeys(piece.files, why))
+        return SendError("The files are left out.", retry_after=0.0)
+
+    async def _edit(self, line: Line, part: int, action: Edit) -> str:
+        try:
+            return await line.edit(self._channel, action.id, action.content)
+        except SendError as error:
+            if error.permanent and not unwanted(error):  # it is gone, and its nonce would only find that
+                self._renew((part, action.index))
+            raise
 
     def _nonce(self, part: int, index: int, total: int = 0) -> str:
         return nonce(self.key, self._before + part, index, total)
@@ -220,9 +255,12 @@ class Writing:
 
     async def _find(self, line: Line, mark: str, action: Post) -> str | None:
         """A post whose outcome is unknown: the nonce works for minutes only, the history for longer."""
+        if mark in self._desk.posted:
+            return self._desk.posted[mark]
+        text = action.content.text.strip()
         known = {one for ids in self._ids.values() for one in ids}
         for message in reversed(await line.mine(self._channel, self._answers)):
-            same = told_apart(action.content) and message.content.strip() == action.content.strip()
-            if str(message.id) not in known and (message.nonce == mark or same):
+            same = told_apart(text) and message.content.strip() == text
+            if str(message.id) not in known and same:
                 return str(message.id)
         return None

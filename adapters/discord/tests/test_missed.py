@@ -52,20 +52,20 @@ async def test_what_is_older_than_catch_up_is_counted_and_said_not_answered(
         assert len(bench.model.requests) == 1
 
 
-async def test_a_reply_that_was_posted_and_not_noted_is_not_posted_again_d5(
+async def test_d5_what_the_gateway_told_of_is_found_by_its_key_and_the_history_shows_no_nonce(
     tmp_path: Path, discord: FakeDiscord
 ) -> None:
     store, chat = MemoryStore(), discord.direct()
     async with Bench(tmp_path, discord, store=store) as bench:
         await discord.say(chat, "ann", "hello")
         await bench.heard(chat)
-        outgoing_key = f"{bench.address(chat)}#turn:1"
-        found = await bench.runtime.services.adapters["discord"].find(outgoing_key, bench.address(chat))
-        assert found is None  # the history does not have to name the nonce
-        discord.world.history_has_nonce = True
-        found = await bench.runtime.services.adapters["discord"].find(outgoing_key, bench.address(chat))
+        key = f"{bench.address(chat)}#turn:1"
+        found = await bench.runtime.services.adapters["discord"].find(key, bench.address(chat))
         assert found is not None
         assert found.ids == (discord.mine(chat)[0]["id"],)
+        assert await bench.runtime.services.adapters["discord"].find(f"{key}0", bench.address(chat)) is None
+    async with Bench(tmp_path, discord, store=store) as bench:
+        assert await bench.runtime.services.adapters["discord"].find(key, bench.address(chat)) is None
 
 
 async def test_the_message_of_a_text_that_a_crash_cut_off_gets_its_end_r3(

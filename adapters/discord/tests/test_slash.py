@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -124,9 +125,14 @@ async def test_a_message_that_cannot_be_kept_is_taken_once_it_can_d7(
 
 
 class FullStore(MemoryStore):
-    """A store whose disk is full while `full`."""
+    """A store whose disk is full while `full`, and takes nothing before `slow` is set."""
 
     full = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slow = asyncio.Event()
+        self.slow.set()
 
     def admit(self, entry: Entry) -> Any:
         """Refuses while the disk is full."""
@@ -134,7 +140,13 @@ class FullStore(MemoryStore):
         async def refuse() -> Admission:
             raise StoreUnwritable("The disk is full.")
 
-        return refuse() if self.full else super().admit(entry)
+        async def later() -> Admission:
+            await self.slow.wait()
+            return await super(FullStore, self).admit(entry)
+
+        if self.full:
+            return refuse()
+        return super().admit(entry) if self.slow.is_set() else later()
 
 
 async def test_an_answer_whose_place_was_deleted_comes_as_a_message(

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
+from hermes_core.testing.platforms.discord_files import LARGEST_REQUEST
 from hermes_core.testing.platforms.discord_rest import Fault, Request, Rest, limited
 from hermes_core.testing.platforms.discord_world import DIRECT, GUILD_TEXT, PUBLIC_THREAD, Interaction, person
 
@@ -35,7 +36,7 @@ class FakeDiscord(Rest):
         self._runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> Self:
-        app = web.Application(middlewares=[self.middle])
+        app = web.Application(middlewares=[self.middle], client_max_size=2 * LARGEST_REQUEST)
         app.add_routes(self.routes())
         self._runner = web.AppRunner(app, shutdown_timeout=0.5)
         await self._runner.setup()
@@ -44,6 +45,7 @@ class FakeDiscord(Rest):
         port = self._runner.addresses[0][1]
         self.base_url = f"http://127.0.0.1:{port}/api/v10"
         self.gateway.url = f"ws://127.0.0.1:{port}/gateway"
+        self.cabinet.where = f"http://127.0.0.1:{port}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -85,9 +87,14 @@ class FakeDiscord(Rest):
         return people[name]
 
     async def say(self, channel: str, name: str, text: str, *, told: bool = True, **more: Any) -> str:
-        """Write as a person; gives the message's id. `told=False`: it stands in the history only."""
+        """Write as a person; gives the message's id. `told=False`: it stands in the history only.
+
+        `files` has contents by name.
+        """
+        files = more.pop("files", {})
         author = self.me if name == "Hermes" else self.person(name, bot=more.pop("bot", False))
         message = self.world.write(channel, author, text, **more)
+        self.cabinet.attach(message, files)
         if told:
             await self.tell("MESSAGE_CREATE", message)
         return str(message["id"])
@@ -102,24 +109,38 @@ class FakeDiscord(Rest):
         self, channel: str, name: str, command: str, text: str = "", *, late: float = 0.0
     ) -> Interaction:
         """Use a slash command, of which the agent hears `late` seconds later."""
+        options = [{"name": "text", "type": 3, "value": text}] if text else []
+        data = {"id": "1", "name": command, "type": 1, "options": options}
+        return await self._interact(channel, name, {"type": 2, "data": data}, late)
+
+    async def press(self, channel: str, name: str, label: str, *, late: float = 0.0) -> Interaction:
+        """Press the button with this label, under the latest message that has it."""
+        for message in reversed(self.mine(channel)):
+            for button in (one for row in message["components"] for one in row["components"]):
+                if button["label"] == label:
+                    data = {"custom_id": button["custom_id"], "component_type": 2}
+                    more = {"type": 3, "data": data, "message": self.world.announced(message)}
+                    return await self._interact(channel, name, more, late)
+        raise AssertionError(f"there is no button {label!r}")
+
+    async def _interact(self, channel: str, name: str, more: dict[str, Any], late: float) -> Interaction:
         began = time.monotonic() - late
         one = Interaction(self.world.snowflake(), f"tok{self.world.snowflake()}", channel, began)
+        one.pressed = more["message"]["id"] if "message" in more else None
         self.world.interactions[one.token] = one
         place = self.world.found(channel)
-        options = [{"name": "text", "type": 3, "value": text}] if text else []
         data = {
             "id": one.id,
             "application_id": self.application,
-            "type": 2,
             "token": one.token,
             "version": 1,
             "channel_id": channel,
             "channel": place,
-            "data": {"id": "1", "name": command, "type": 1, "options": options},
             "entitlements": [],
             "authorizing_integration_owners": {},
             "attachment_size_limit": 10485760,
             "locale": "en-US",
+            **more,
         }
         if place["type"] == DIRECT:
             data["user"] = self.person(name)
@@ -136,6 +157,10 @@ class FakeDiscord(Rest):
         """What the agent's messages in this channel show now, oldest first."""
         mine = [one for one in self.mine(channel) if not one.get("flags", 0) & 128]
         return [one["content"] for one in mine]
+
+    def files(self, channel: str) -> list[tuple[str, bytes]]:
+        """The files under the agent's messages in this channel, oldest first."""
+        return [file for one in self.mine(channel) for file in self.cabinet.content(one)]
 
     def mine(self, channel: str) -> list[dict[str, Any]]:
         """The agent's messages in this channel, oldest first."""

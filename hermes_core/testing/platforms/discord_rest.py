@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections import deque
@@ -12,12 +11,12 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from hermes_core.testing.platforms.discord_files import BODY, UPLOADS, Cabinet, read
 from hermes_core.testing.platforms.discord_gateway import Gateway
+from hermes_core.testing.platforms.discord_interactions import Interactions
 from hermes_core.testing.platforms.discord_world import (
     DIRECT,
-    LONGEST,
     LONGEST_NONCE,
-    Interaction,
     Refusal,
     World,
     answer,
@@ -27,8 +26,7 @@ from hermes_core.testing.platforms.discord_world import (
 
 __all__ = ["Fault", "Request", "Rest", "limited"]
 
-DEFERRED: Final = 5
-IN_TIME: Final = 3.0  # seconds in which an interaction must be answered
+DAILY: Final = 200  # new commands
 NAME: Final = re.compile(r"^[-_'\w]{1,32}$")
 _ROUTES: Final = re.compile(r"/\d{15,}")
 
@@ -71,7 +69,7 @@ class _Bucket:
         return 0.0
 
 
-class Rest:
+class Rest(Interactions):
     """One application with one bot, one guild. `rates` has calls and seconds by method and kind of route."""
 
     def __init__(self, rates: Mapping[str, tuple[int, float]] | None = None) -> None:
@@ -80,10 +78,12 @@ class Rest:
         self.application = "900000000000000001"
         self.mention = f"<@{self.me['id']}>"
         self.world = World(self.me, "800000000000000001")
+        self.cabinet = Cabinet(self.world)
         self.gateway = Gateway(self.token, self.me, self.application)
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
         self.commands: list[dict[str, Any]] = []
+        self.created = 0  # commands, today
         self.typing: list[str] = []
         self.reactions: list[tuple[str, str]] = []
         self.closed_to: dict[str, tuple[int, int]] = {}  # channel: status and code of every post
@@ -110,8 +110,10 @@ class Rest:
         """Every request passes here: faults, the token, the rate limits, the record."""
         if request.path == "/gateway":
             return await self.gateway.handle(request)
-        text = await request.text()
-        body = json.loads(text) if text else None
+        if "/attachments/" in request.path:
+            return await handler(request)
+        body, uploads = await read(request)
+        request[BODY], request[UPLOADS] = body, uploads
         path = request.path.removeprefix("/api/v10")
         fault = self._fault(request.method, path)
         response: web.StreamResponse
@@ -201,6 +203,7 @@ class Rest:
             web.patch(f"{webhook}/messages/@original", self._patch_original),
             web.delete(f"{webhook}/messages/@original", self._delete_original),
             web.get("/gateway", self._get_me),
+            web.get("/attachments/{channel}/{id}/{name}", self.cabinet.serve),
         ]
 
     async def _get_me(self, request: web.Request) -> web.Response:
@@ -233,26 +236,27 @@ class Rest:
         else:
             ids = ids[-limit:]
         found = [self.world.messages[channel][str(one)] for one in reversed(ids)]
-        if self.world.history_has_nonce:
-            by_id = {id_: nonce for nonce, id_ in self.world.nonces.items()}
-            found = [{**one, "nonce": by_id.get(one["id"])} for one in found]
         return answer(found)
 
     async def _post_message(self, request: web.Request) -> web.Response:
-        channel, body = request.match_info["channel"], await request.json()
+        channel, body, uploads = request.match_info["channel"], request[BODY], request[UPLOADS]
         place = self.world.found(channel)
         if channel in self.closed_to:
             raise Refusal(*self.closed_to[channel])
         if place.get("thread_metadata", {}).get("locked"):
             raise Refusal(400, 50083)
-        self._check_content(body)
+        self.check_content(body, uploads)
         nonce = body.get("nonce")
         if nonce is not None and len(str(nonce)) > LONGEST_NONCE:
             raise invalid("nonce", "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length.")
         if nonce is not None and body.get("enforce_nonce") and nonce in self.world.nonces:
             return answer(self.world.message(channel, self.world.nonces[nonce]))
         reply_to = self._referenced(channel, body.get("message_reference"))
-        message = self.world.write(channel, self.me, body["content"], reply_to=reply_to)
+        fields = {"components": body.get("components", [])}
+        message = self.world.write(
+            channel, self.me, body.get("content") or "", reply_to=reply_to, fields=fields
+        )
+        self.cabinet.attach(message, uploads)
         if nonce is not None:
             self.world.nonces[nonce] = message["id"]
         await self.tell("MESSAGE_CREATE", message, nonce)
@@ -268,20 +272,16 @@ class Rest:
             raise invalid("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
         return None
 
-    def _check_content(self, body: Mapping[str, Any]) -> None:
-        content = body.get("content") or ""
-        if not content.strip():
-            raise Refusal(400, 50006)
-        if len(content) > LONGEST:
-            raise invalid("content", "BASE_TYPE_MAX_LENGTH", "Must be 2000 or fewer in length.")
-
     async def _patch_message(self, request: web.Request) -> web.Response:
-        place, body = request.match_info, await request.json()
+        place, body, uploads = request.match_info, request[BODY], request[UPLOADS]
         message = self.world.message(place["channel"], place["message"])
         if message["author"]["id"] != self.me["id"]:
             raise Refusal(403, 50005)
-        self._check_content(body)
+        self.check_content(body, uploads)
         message |= {"content": body["content"].strip(), "edited_timestamp": "2024-01-01T00:00:00+00:00"}
+        message["components"] = body.get("components", message["components"])
+        if "attachments" in body:
+            self.cabinet.attach(message, uploads)
         await self.tell("MESSAGE_UPDATE", message)
         return answer(message)
 
@@ -306,8 +306,8 @@ class Rest:
         return answer(self.commands)
 
     async def _put_commands(self, request: web.Request) -> web.Response:
-        wanted = await request.json()
-        if len(wanted) > 100:
+        wanted = request[BODY]
+        if sum(one.get("type", 1) == 1 for one in wanted) > 100:
             raise Refusal(400, 30032)
         for one in wanted:
             if not NAME.match(one["name"]) or one["name"] != one["name"].lower():
@@ -315,64 +315,14 @@ class Rest:
             if not 1 <= len(one.get("description", "")) <= 100:
                 raise invalid("description", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
         known = {one["name"]: one["id"] for one in self.commands}
+        self.created += sum(one["name"] not in known for one in wanted)
+        if self.created > DAILY:
+            raise Refusal(400, 30034)
         basis = {"application_id": self.application, "type": 1, "version": "1", "nsfw": False}
         self.commands = [
             {"id": known.get(one["name"]) or self.world.snowflake(), **basis, **one} for one in wanted
         ]
         return answer(self.commands)
-
-    # -- interactions
-
-    def _interaction(self, request: web.Request) -> Interaction:
-        one = self.world.interactions.get(request.match_info["token"])
-        if one is None:
-            raise Refusal(404, 10015)
-        if one.answered is None:
-            raise Refusal(404, 10015)
-        return one
-
-    async def _post_callback(self, request: web.Request) -> web.Response:
-        body = await request.json()
-        one = self.world.interactions.get(request.match_info["token"])
-        if one is None or (one.answered is None and time.monotonic() - one.created > IN_TIME):
-            raise Refusal(404, 10062)
-        if one.answered is not None:
-            raise Refusal(400, 40060)
-        one.answered, one.took = body["type"], time.monotonic() - one.created
-        text = "…" if body["type"] == DEFERRED else body["data"]["content"]
-        fields = {"flags": 128} if body["type"] == DEFERRED else {}
-        message = self.world.write(one.channel, self.me, text, fields=fields)
-        one.original = message["id"]
-        if request.query.get("with_response") not in ("true", "True", "1"):
-            return web.Response(status=204)
-        about = {"id": one.id, "type": 2, "response_message_id": message["id"]}
-        about |= {"response_message_loading": body["type"] == DEFERRED, "response_message_ephemeral": False}
-        return answer({"interaction": about, "resource": {"type": body["type"], "message": message}})
-
-    async def _patch_original(self, request: web.Request) -> web.Response:
-        one, body = self._interaction(request), await request.json()
-        if one.original is None:
-            raise Refusal(404, 10008)
-        self._check_content(body)
-        message = self.world.message(one.channel, one.original)
-        message |= {"content": body["content"].strip(), "flags": 0}
-        await self.tell("MESSAGE_UPDATE", message)
-        return answer(message)
-
-    async def _delete_original(self, request: web.Request) -> web.Response:
-        one = self._interaction(request)
-        if one.original is None:
-            raise Refusal(404, 10008)
-        self.world.messages[one.channel].pop(one.original)
-        one.original, one.removed = None, True
-        return web.Response(status=204)
-
-    async def _post_followup(self, request: web.Request) -> web.Response:
-        one, body = self._interaction(request), await request.json()
-        self._check_content(body)
-        message = self.world.write(one.channel, self.me, body["content"])
-        await self.tell("MESSAGE_CREATE", message)
-        return answer(message)
 
 
 def _wait(seconds: float) -> dict[str, str]:

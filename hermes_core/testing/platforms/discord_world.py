@@ -26,6 +26,8 @@ _MESSAGES: Final = {
     10015: "Unknown Webhook",
     10062: "Unknown interaction",
     30032: "Maximum number of application commands reached (100).",
+    30034: "Max number of daily application command creates has been reached (200)",
+    40005: "Request entity too large",
     40060: "Interaction has already been acknowledged.",
     50001: "Missing Access",
     50005: "Cannot edit a message authored by another user",
@@ -79,7 +81,7 @@ def person(id: str, name: str, *, bot: bool = False) -> dict[str, Any]:
 
 @dataclass(eq=False)
 class Interaction:
-    """A slash command under way: how it was answered, and what people see of it."""
+    """A slash command or a press of a button under way: how it was answered, and what people see of it."""
 
     id: str
     token: str
@@ -89,6 +91,8 @@ class Interaction:
     took: float | None = None  # seconds until then
     original: str | None = None
     removed: bool = False
+    pressed: str | None = None  # the message whose button it was
+    aside: str | None = None  # an answer that only this person sees
 
 
 @dataclass(eq=False)
@@ -101,8 +105,7 @@ class World:
     people: dict[str, dict[str, Any]] = field(default_factory=dict)
     messages: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     interactions: dict[str, Interaction] = field(default_factory=dict)
-    nonces: dict[str, str] = field(default_factory=dict)
-    history_has_nonce: bool = False  # the real one promises it in MESSAGE_CREATE only
+    nonces: dict[str, str] = field(default_factory=dict)  # in MESSAGE_CREATE and the answer only
     last: int = 0
 
     def snowflake(self, ago: float = 0.0) -> str:
@@ -156,6 +159,7 @@ class World:
             "mention_roles": [],
             "attachments": [],
             "embeds": [],
+            "components": [],
             "pinned": False,
             "type": DEFAULT,
             "flags": 0,
