@@ -141,7 +141,7 @@ class DiscordAdapter:
         match event:
             case "message":
                 if args[0].nonce is not None and args[0].author.id == self._intake.me:
-                    remember(self._desk.posted, str(args[0].nonce), str(args[0].id))
+                    self._desk.notebook.post(str(args[0].nonce), str(args[0].id))
                 self._intake.message(args[0])
             case "raw_message_edit":
                 self._intake.edited(args[0])
@@ -221,10 +221,9 @@ class DiscordAdapter:
         return settled(mine, outgoing, pieces, self._wall()) if mine is not None else ((), False)
 
     def _quoted(self, outgoing: Outgoing) -> int | None:
-        """The message that this one answers natively; in a direct chat it is plain what is meant."""
-        known = self._intake.latest.get(outgoing.address) if self._intake is not None else None
+        """The message that this one answers natively; of one that is not there Discord makes no answer."""
         answers = outgoing.answers or ""
-        return int(answers) if known is not None and known[1] and answers.isdigit() else None
+        return int(answers) if answers.isdigit() else None
 
     async def find(self, key: str, address: Address) -> Sent | None:
         """The message with this key, where the gateway has told us of it; None where that is not certain.
@@ -232,7 +231,7 @@ class DiscordAdapter:
         Discord tells the nonce of a message once, when it is posted. So `send` then looks at what the history
         shows, and the platform itself refuses a nonce that it still knows.
         """
-        ids = complete(key, self._desk.posted)
+        ids = complete(key, self._desk.notebook.posted())
         if ids is not None:
             return Sent(ids)
         line = self._desk.line
@@ -325,8 +324,8 @@ class DiscordAdapter:
             self._asked.pop(address, None)
         elif address not in self._asked and self._intake is not None:
             latest = self._intake.latest.get(address)
-            if latest is not None and latest[1]:
-                self._asked[address] = latest[0]
+            if latest is not None:
+                self._asked[address] = latest
         if state in BUSY:
             self._typing.start(str(address), self._clock() + SLOW)
             self._typed.set()

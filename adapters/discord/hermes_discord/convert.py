@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Any, Final
 
 import discord
@@ -147,4 +148,7 @@ def _attachments(message: discord.Message) -> list[discord.Attachment]:
 
 def _attachment(message: discord.Message, one: discord.Attachment) -> Attachment:
     ref = f"{message.channel.id}/{message.id}/{one.id} {one.url}"  # the link dies within a day
-    return Attachment(one.filename, one.content_type or "application/octet-stream", one.size, ref)
+    name = (
+        f"{one.title}{PurePath(one.filename).suffix}" if one.title else one.filename
+    )  # it spells names anew
+    return Attachment(name, one.content_type or "application/octet-stream", one.size, ref)

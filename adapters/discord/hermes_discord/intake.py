@@ -62,7 +62,7 @@ class Intake:
         self._lanes: dict[int, deque[Work]] = {}
         self._places: dict[int, Address] = {}
         self._reading = asyncio.Semaphore(READERS)
-        self.latest: dict[Address, tuple[int, bool]] = {}  # the last message taken, and whether in a group
+        self.latest: dict[Address, int] = {}  # the last message taken
 
     @property
     def me(self) -> int:
@@ -145,7 +145,7 @@ class Intake:
             taken = convert.message_of(message, address, self.me)
             guild = getattr(message.guild, "id", None) or getattr(message.channel, "guild_id", None)
             self._notebook.meet(channel, str(address), str(guild) if guild else None, str(message.id - 1))
-            remember(self.latest, address, (message.id, taken.group))
+            remember(self.latest, address, message.id)
             await self._gateway.receive(taken)
         self._notebook.seen(channel, str(message.id))
 

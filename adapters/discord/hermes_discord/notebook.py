@@ -1,13 +1,15 @@
 """Notebook: the little that must outlive the process and that the platform does not tell a new one.
 
-Per channel the id of the last message that was seen (D8), and the ids of messages whose text was still
-being written (R3). A number that is too old costs one look at a known message, never a message: the store
-knows what it has. So `seen` is written a moment later, `drafting` at once.
+Per channel the id of the last message that was seen (D8), the ids of messages whose text was still being
+written (R3), and the nonces of our latest messages (D5). A number that is too old costs one look at a known
+message, never a message: the store knows what it has. So `seen` and `posted` are written a moment later,
+`drafting` at once.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +20,7 @@ __all__ = ["Known", "Notebook"]
 log = logging.getLogger("hermes.discord")
 
 MOST: Final = 5000  # channels; the one in which nothing happened for longest is dropped
+LATEST: Final = 500  # nonces; a reply whose fate is unknown is among the last ones
 
 
 class Known(msgspec.Struct):
@@ -31,6 +34,7 @@ class Known(msgspec.Struct):
 class _Pages(msgspec.Struct):
     channels: dict[str, Known] = {}
     drafts: dict[str, dict[str, list[str]]] = {}
+    posted: dict[str, str] = {}
 
 
 class Notebook:
@@ -75,6 +79,17 @@ class Notebook:
         """The channel is not there any more."""
         if self._pages.channels.pop(channel, None) is not None:
             self._dirty = True
+
+    def post(self, nonce: str, id: str) -> None:
+        """The platform has told us of a message of ours."""
+        self._pages.posted[nonce] = id
+        if len(self._pages.posted) > LATEST:
+            del self._pages.posted[next(iter(self._pages.posted))]
+        self._dirty = True
+
+    def posted(self) -> Mapping[str, str]:
+        """The ids of our latest messages by their nonces."""
+        return self._pages.posted
 
     def drafts(self, key: str) -> dict[int, list[str]]:
         """Ids of the messages in which this text was being written, by its part."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -75,7 +75,7 @@ def nonce(key: str, part: int, index: int, total: int = 0) -> str:
     return f"{_name(key, part)}{index % 256:02x}{total % 256:02x}"
 
 
-def complete(key: str, found: dict[str, str]) -> tuple[str, ...] | None:
+def complete(key: str, found: Mapping[str, str]) -> tuple[str, ...] | None:
     """The ids of all messages of a final text, given ids by nonce; None if one of them is not there."""
     name = _name(key, 0)
     totals = {int(one[-2:], 16) for one in found if one.startswith(name)} - {0}

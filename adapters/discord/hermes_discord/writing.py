@@ -40,7 +40,6 @@ class Desk:
         self.budget = budget
         self.clock = clock
         self.line: Line | None = None
-        self.posted: dict[str, str] = {}  # ids of our messages by their nonces, as the gateway told them
 
 
 class Writing:
@@ -255,8 +254,8 @@ class Writing:
 
     async def _find(self, line: Line, mark: str, action: Post) -> str | None:
         """A post whose outcome is unknown: the nonce works for minutes only, the history for longer."""
-        if mark in self._desk.posted:
-            return self._desk.posted[mark]
+        if mark in self._desk.notebook.posted():  # the gateway was faster
+            return self._desk.notebook.posted()[mark]
         text = action.content.text.strip()
         known = {one for ids in self._ids.values() for one in ids}
         for message in reversed(await line.mine(self._channel, self._answers)):

@@ -17,7 +17,7 @@ from hermes_discord.adapter import DiscordAdapter
 from .bench import Bench, until
 
 
-async def test_what_came_during_a_break_comes_with_the_resume_and_once(
+async def test_case_5_what_came_during_a_break_comes_with_the_resume_and_once(
     tmp_path: Path, discord: FakeDiscord
 ) -> None:
     chat = discord.direct()
@@ -62,7 +62,7 @@ async def test_a_new_session_reads_what_the_old_one_missed_d8(tmp_path: Path, di
         assert len(discord.gateway.identified) == 2
 
 
-async def test_a_silent_connection_is_noticed_and_made_anew(discord: FakeDiscord) -> None:
+async def test_case_43_a_silent_connection_is_noticed_and_made_anew(discord: FakeDiscord) -> None:
     adapter = _adapter(discord, slash=False, heartbeat_timeout=0.5)
     run = asyncio.create_task(adapter.run(_nobody()))
     await until(lambda: discord.gateway.connected)
@@ -168,7 +168,7 @@ async def test_a_person_who_takes_no_messages_does_not_hold_the_others(
         assert discord.texts(closed) == []
 
 
-async def test_a_long_pause_parks_one_channel_only(tmp_path: Path, discord: FakeDiscord) -> None:
+async def test_case_34_a_long_pause_parks_one_channel_only(tmp_path: Path, discord: FakeDiscord) -> None:
     parked, free = discord.direct("ann"), discord.direct("bob")
     async with Bench(tmp_path, discord) as bench:
         discord.limit("POST", f"{parked}/messages", 120.0)

@@ -65,6 +65,8 @@ async def test_d5_what_the_gateway_told_of_is_found_by_its_key_and_the_history_s
         assert found.ids == (discord.mine(chat)[0]["id"],)
         assert await bench.runtime.services.adapters["discord"].find(f"{key}0", bench.address(chat)) is None
     async with Bench(tmp_path, discord, store=store) as bench:
+        assert await bench.runtime.services.adapters["discord"].find(key, bench.address(chat)) == found
+    async with Bench(tmp_path / "another", discord, store=store) as bench:
         assert await bench.runtime.services.adapters["discord"].find(key, bench.address(chat)) is None
 
 

@@ -20,7 +20,9 @@ from hermes_discord.slash import differs, wanted
 from .bench import Bench, until
 
 
-async def test_a_command_is_answered_in_place_and_in_time(tmp_path: Path, discord: FakeDiscord) -> None:
+async def test_case_32_a_command_is_answered_in_place_and_in_time(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
     chat = discord.direct()
     async with Bench(tmp_path, discord, plugins=[BasicsPlugin(), BusyPlugin()]) as bench:
         used = await discord.slash(chat, "ann", "status")
@@ -54,7 +56,7 @@ async def test_commands_are_registered_once_and_not_again(tmp_path: Path, discor
     assert len(discord.calls("PUT", "/commands")) == 1
 
 
-def test_at_most_a_hundred_are_registered_and_the_others_are_named() -> None:
+def test_case_31_at_most_a_hundred_are_registered_first_names_first_and_the_others_are_named() -> None:
     commands = [KnownCommand(f"c{n}", "does it " * 30, f"/c{n} TEXT", (f"a{n}",)) for n in range(60)]
     new, dropped = wanted(commands)
     assert len(new) == 100

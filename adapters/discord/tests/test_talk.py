@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from hermes_core.adapter import Progress
-from hermes_core.messages import Said, ToolCall
+from hermes_core.errors import ModelError
+from hermes_core.messages import ToolCall
 from hermes_core.testing.model import Hold, Script
 from hermes_core.testing.platforms.discord import FakeDiscord
 
@@ -57,7 +60,7 @@ async def test_a_thread_that_nobody_announced_is_looked_up(tmp_path: Path, disco
         assert [one.address for one in await bench.store.conversations()] == [bench.address(room, thread)]
 
 
-async def test_a_long_answer_arrives_whole_in_several_messages_r2(
+async def test_case_36_a_long_answer_arrives_whole_in_several_messages_r2(
     tmp_path: Path, discord: FakeDiscord
 ) -> None:
     chat = discord.direct()
@@ -133,20 +136,6 @@ async def test_an_edit_or_delete_of_a_message_that_waits_is_heeded_d9(
         assert {emoji for _, emoji in discord.reactions} == {"🕓"}
 
 
-async def test_files_are_handed_in_with_their_names_and_sizes(tmp_path: Path, discord: FakeDiscord) -> None:
-    chat = discord.direct()
-    file = {"id": "1", "filename": "notes.txt", "size": 12, "content_type": "text/plain"}
-    file |= {"url": "https://cdn.example/notes.txt", "proxy_url": "https://cdn.example/notes.txt"}
-    async with Bench(tmp_path, discord) as bench:
-        await discord.say(chat, "ann", "read this", fields={"attachments": [file]})
-        await bench.heard(chat)
-        said = bench.model.requests[0].items[0]
-        assert isinstance(said, Said)
-        attached = said.attachments[0]
-        assert (attached.name, attached.media_type, attached.size) == ("notes.txt", "text/plain", 12)
-        assert attached.ref == "https://cdn.example/notes.txt"
-
-
 async def test_a_job_is_one_line_that_is_edited_in_place_j13(tmp_path: Path, discord: FakeDiscord) -> None:
     chat = discord.direct()
     async with Bench(tmp_path, discord) as bench:
@@ -171,7 +160,7 @@ async def test_a_tool_in_between_gives_two_texts_each_whole(tmp_path: Path, disc
         assert discord.texts(chat)[0] == "Let me look that up for you, one moment"
 
 
-async def test_typing_is_shown_while_a_turn_thinks_and_not_after_it(
+async def test_case_42_typing_is_shown_while_a_turn_thinks_and_not_after_it(
     tmp_path: Path, discord: FakeDiscord
 ) -> None:
     chat = discord.direct()
@@ -182,3 +171,74 @@ async def test_typing_is_shown_while_a_turn_thinks_and_not_after_it(
         hold.release()
         await until(lambda: discord.texts(chat) == ["here"])
         assert discord.typing == [chat]
+
+
+async def test_case_42_typing_ends_with_a_turn_that_fails(tmp_path: Path, discord: FakeDiscord) -> None:
+    chat, hold = discord.direct(), Hold()
+    async with Bench(tmp_path, discord, [[hold, ModelError("The model is out.")]]) as bench:
+        await discord.say(chat, "ann", "think")
+        await until(lambda: discord.typing == [chat])
+        hold.release()
+        await until(lambda: "The model is out." in "".join(discord.texts(chat)))
+        assert bench.runtime.services.adapters["discord"]._typing.due(1e12)[0] == []  # type: ignore[attr-defined]
+
+
+async def test_case_33_sending_editing_and_typing_together_stay_within_what_a_channel_is_allowed(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat, holds = discord.direct(), [Hold() for _ in range(8)]
+    script = [one for hold in holds for one in (hold, "more and more words ")]
+    async with Bench(tmp_path, discord, [script], settings={"busy": "queue"}) as bench:
+        await discord.say(chat, "ann", "go on")
+        for number, hold in enumerate(holds):
+            await hold.reached.wait()
+            for job in range(3):
+                bench.runtime.services.show(bench.address(chat), Progress(f"{job}", f"job {job}: {number}"))
+            await discord.say(chat, "ann", f"and {number}")
+            hold.release()
+        await until(lambda: "and 7" in bench.model.texts()[-1], 30.0)
+        await until(lambda: bench.runtime.services.outbox.empty(bench.address(chat)), 30.0)
+        wanted = "more and more words " * len(holds)
+        assert wanted.strip() in discord.texts(chat)
+        assert not [one for one in discord.requests if one.status == 429]
+
+
+@pytest.mark.parametrize("trouble", ["limited", "cut before", "cut after", "503"])
+async def test_case_35_whatever_meets_the_last_edit_the_whole_text_stands_there_once(
+    trouble: str, tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat, hold = discord.direct(), Hold()
+    async with Bench(tmp_path, discord, [["This is the beginning of it", hold, " and this is its end."]]):
+        await discord.say(chat, "ann", "go on")
+        await until(lambda: discord.texts(chat) == ["This is the beginning of it"])
+        if trouble == "limited":
+            discord.limit("PATCH", "/messages", 0.3)
+        elif trouble == "503":
+            discord.fail("PATCH", "/messages", 503, {"message": "503: Service Unavailable", "code": 0})
+        else:
+            discord.fail("PATCH", "/messages", cut=trouble.removeprefix("cut "))
+        hold.release()
+        await until(lambda: discord.texts(chat) == ["This is the beginning of it and this is its end."])
+        assert not discord.faults
+
+
+async def test_case_37_a_table_is_aligned_text_and_not_pipes(tmp_path: Path, discord: FakeDiscord) -> None:
+    chat = discord.direct()
+    table = "| name | price |\n|---|---:|\n| tea | 3 |\n| coffee | 12 |"
+    async with Bench(tmp_path, discord, [table]) as bench:
+        await discord.say(chat, "ann", "what do you have?")
+        (shown,) = await bench.heard(chat)
+        assert shown.startswith("```")
+        lines = [line for line in shown.splitlines() if "3" in line or "12" in line]
+        assert lines[0].index("3") + 1 == lines[1].index("12") + 2
+        assert "|---" not in shown
+
+
+async def test_case_38_what_looks_like_broken_markup_is_shown_as_it_was_meant(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat = discord.direct()
+    async with Bench(tmp_path, discord, ["**open and `never closed, 2 * 3 < [7](, C:\\dir_name_x"]) as bench:
+        await discord.say(chat, "ann", "say something odd")
+        (shown,) = await bench.heard(chat)
+        assert shown.replace("\\", "") == "**open and `never closed, 2 * 3 < [7](, C:dir_name_x"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,6 +18,8 @@ LARGEST: Final = 10 * 1024 * 1024  # bytes of a file
 LARGEST_REQUEST: Final = 25 * 1024 * 1024
 MOST: Final = 10  # files of a message
 MOST_BUTTONS: Final = 5
+_TYPES: Final = {"png": "image/png", "txt": "text/plain; charset=utf-8"}
+_UNSPELLED: Final = re.compile(r"[^A-Za-z0-9._-]")  # in the names of files
 
 Upload = tuple[str, bytes]
 
@@ -46,8 +49,11 @@ class Cabinet:
     def _kept(self, channel: str, name: str, data: bytes) -> dict[str, Any]:
         id_ = self.world.snowflake()
         self._content[id_] = (name, data)
-        kind = "image/png" if name.endswith(".png") else "text/plain; charset=utf-8"
-        file = {"id": id_, "filename": name, "size": len(data), "content_type": kind}
+        kind = _TYPES.get(name.rpartition(".")[2])
+        spelled = _UNSPELLED.sub("_", name)
+        file = {"id": id_, "filename": spelled, "size": len(data), "content_type": kind}
+        if spelled != name:
+            file["title"] = name.rpartition(".")[0]
         return self._signed(channel, file)
 
     def _signed(self, channel: str, file: dict[str, Any]) -> dict[str, Any]:
