@@ -23,6 +23,7 @@ from hermes_core.errors import JobError
 from hermes_core.messages import Address, Author, Entry, Role, When
 
 __all__ = [
+    "ABANDONED",
     "RESULT_TOOL",
     "ConversationJobs",
     "Delivery",
@@ -48,6 +49,9 @@ __all__ = [
 
 RESULT_TOOL: Final = "get_job_result"
 """The tool that an event tells the model to read the output with (J7)."""
+
+ABANDONED: Final = "It did not let itself be ended and was abandoned: it may still be running, unseen."
+"""How the summary ends of a job whose function swallowed its cancellation (J5, J6)."""
 
 _EVENT_ID: Final = re.compile(r"job:([^:]+):[a-z_]+")
 _LINE: Final = 300  # characters of a summary or progress

@@ -42,6 +42,10 @@ log = logging.getLogger("hermes.runtime")
 FIRST_PAUSE: Final = 1.0  # seconds until an adapter that failed is started again; doubled each time
 LONGEST_PAUSE: Final = 60.0
 STEADY: Final = 60.0  # seconds after which an adapter that ran counts as healthy again
+# Of a stop, in seconds; together with what jobs and router take less than the 10 s that a stop may take.
+LEAVING: Final = 2.0  # adapters and doors
+MODEL: Final = 0.5  # connections of the model
+STORE: Final = 0.8  # what is queued for the disk
 
 
 Door: TypeAlias = "Callable[[Runtime, Callable[[str], None]], Awaitable[None]]"
@@ -104,8 +108,8 @@ class Runtime:
         model = self._model(plugins)
         adapters = self._adapters(plugins)
         store = self._given_store or await _open(folder)
-        self._stack.push_async_callback(store.close)
-        self._stack.push_async_callback(model.aclose)
+        self._stack.push_async_callback(_bounded, store.close, STORE, "the store")
+        self._stack.push_async_callback(_bounded, model.aclose, MODEL, "the model")
         running = folder / "running"
         self._sweep(running)
         tasks = Tasks()
@@ -213,7 +217,7 @@ class Runtime:
             for task in running:
                 task.cancel()
             if running:
-                _, deaf = await asyncio.wait(running, timeout=2.0)
+                _, deaf = await asyncio.wait(running, timeout=LEAVING)
                 for task in deaf:
                     log.error("%s did not stop in time and is abandoned", task.get_name())
 
@@ -269,6 +273,21 @@ class Runtime:
         self._announced = True
         if self._on_ready is not None:
             self._on_ready(", ".join([*(one for one in adapters if self._ready[one]), *self._open]))
+
+
+async def _bounded(close: Callable[[], Awaitable[None]], seconds: float, name: str) -> None:
+    """Close something, whatever it does: one that fails or hangs is named in the log and left behind."""
+    closing = asyncio.ensure_future(_await(close))
+    await asyncio.wait({closing}, timeout=seconds)
+    if not closing.done():
+        closing.cancel()
+        log.error("%s did not close within %g s and is left behind", name, seconds)
+    elif not closing.cancelled() and (error := closing.exception()) is not None:
+        log.error("%s failed to close", name, exc_info=error)
+
+
+async def _await(close: Callable[[], Awaitable[None]]) -> None:
+    await close()
 
 
 async def _open(folder: Path) -> Store:

@@ -30,7 +30,8 @@ __all__ = ["EmbeddedJobs"]
 
 log = logging.getLogger("hermes.jobs")
 
-CLOSING: Final = 1.0  # seconds that functions have to end when the runtime does
+CLOSING: Final = 1.3  # seconds that functions have to end when the runtime does, and to be abandoned
+HOOKS: Final = 0.4  # seconds for what else is under way then
 
 
 class EmbeddedJobs:
@@ -204,7 +205,7 @@ class EmbeddedJobs:
         }
         if functions:
             await asyncio.wait(functions, timeout=CLOSING)
-        await self._tasks.close(CLOSING)
+        await self._tasks.close(HOOKS)
 
     # -- order
 

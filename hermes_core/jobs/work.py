@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from hermes_core.errors import HermesError, ToolError
-from hermes_core.job import Job, one_line
+from hermes_core.job import ABANDONED, Job, one_line
 from hermes_core.jobs.machine import Happening
 from hermes_core.jobs.output import tail
 from hermes_core.processes import Exit, Kept, KeptEnd, Program, keep
@@ -22,11 +23,20 @@ from hermes_core.tools.scope import plain, render
 
 __all__ = ["FunctionWork", "Outcome", "ProcessWork", "Work"]
 
+log = logging.getLogger("hermes.jobs")
+
 RESULT_LIMIT: Final = 256 * 1024  # characters of what a function gives back
 OUTPUT_LIMIT: Final = 1024 * 1024  # bytes of what it puts out meanwhile
-ROUNDS: Final = 3  # cancellations that a function may swallow before it is left to end by itself
+ROUNDS: Final = 3  # cancellations that a function may swallow before it is abandoned (I3)
 ROUND: Final = 0.2  # seconds for each
+KILL_AFTER: Final = 1.0  # seconds between SIGTERM and SIGKILL for the programs of a function
+KILL_AT_CLOSE: Final = 0.3  # the same when the runtime ends
 TAIL: Final = 16 * 1024  # bytes of a process's output that its summary is made from
+WANTED: Final = {
+    "stop": "It was asked to stop.",
+    "deadline": "Its deadline passed.",
+    "close": "The program ended while it ran.",
+}
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -56,8 +66,8 @@ class Work(Protocol):
 class FunctionWork:
     """A coroutine function, and the `JobContext` that it may take.
 
-    One that swallows its cancellation three times is left to itself: it counts as running until it
-    really ends, because that is what it does (J5).
+    One that swallows three cancellations is abandoned as a tool is (I3): its job ends as what was asked of
+    it, and says so; whatever it does, writes or gives afterwards changes nothing any more (J2).
     """
 
     def __init__(
@@ -78,11 +88,16 @@ class FunctionWork:
         self._progressed = progressed
         self._task: asyncio.Task[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._left = asyncio.get_running_loop().create_future()  # done: it is abandoned
+        self._ended = False
+        self._closing = False
 
     # -- as the function's context
 
     def progress(self, now: float | str, text: str = "") -> None:
         """How far it is."""
+        if self._ended:
+            return
         if isinstance(now, str):
             self._progressed(None, one_line(now))
         else:
@@ -90,6 +105,8 @@ class FunctionWork:
 
     def output(self, text: str) -> None:
         """Partial output."""
+        if self._ended:
+            return
         if self._spool is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._spool = Spool(str(self._path), OUTPUT_LIMIT)
@@ -97,6 +114,8 @@ class FunctionWork:
 
     async def run_program(self, program: Program) -> Exit:
         """Run a program that ends with this job."""
+        if self._ended:
+            raise ToolError("Not started: the job has ended.")
         if self._scope is None:
             self._scope = self._open_scope()
         return await self._scope.run(program, self._tool.name)
@@ -111,12 +130,13 @@ class FunctionWork:
                 await asyncio.sleep(0)  # it must have begun, to hand the stop on
             self._press(ROUNDS)
         try:
-            await asyncio.wait({self._task})
+            await asyncio.wait({self._task, self._left}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             if self._timer is not None:
                 self._timer.cancel()
         if self._scope is not None:
-            await self._scope.stop(1.0)
+            await self._scope.stop(KILL_AT_CLOSE if self._closing else KILL_AFTER)
+        self._ended = True
         cut = 0
         if self._spool is not None:
             self._spool.close()
@@ -133,6 +153,10 @@ class FunctionWork:
             raise ToolError("The tool tried to end the program.") from None
 
     def _outcome(self, task: asyncio.Task[Any]) -> Outcome:
+        if self._left.done():
+            end = stopped(self.why)
+            assert end is not None, "nothing is abandoned that was not to end"
+            return Outcome(end.what, f"{WANTED[self.why]} {ABANDONED}")
         if task.cancelled():
             return stopped(self.why) or Outcome(Happening.FAILED, "It cancelled itself.")
         error = task.exception()
@@ -159,17 +183,34 @@ class FunctionWork:
         if self._task is None or self._task.done():
             return
         if not rounds:
-            if not self._tool.remote:  # that one waits for the true end elsewhere
-                self._progressed(None, "was asked to end and does not react")
+            if not self._tool.remote or self._closing:  # a remote one waits for the true end elsewhere
+                self._abandon(self._task)
             return
         if self._scope is not None:
             self._scope.terminate()
-        self._task.cancel(self.why)
+        self._task.cancel("close" if self._closing else self.why)
         self._timer = asyncio.get_running_loop().call_later(ROUND, self._press, rounds - 1)
 
+    def _abandon(self, task: asyncio.Task[Any]) -> None:
+        if not self._left.done():
+            name = f"job {self.job.id} (start_{self._tool.name})"
+            log.error("%s does not let itself be ended and is abandoned; its result is discarded", name)
+            task.add_done_callback(_look)
+            self._left.set_result(None)
+
     def let_go(self) -> None:
-        """A function cannot outlive the runtime."""
-        self.stop("close")
+        """A function cannot outlive the runtime; one that is being stopped already hears of that too."""
+        self._closing = True
+        self.why = self.why or "close"
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._press(ROUNDS)
+
+
+def _look(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()  # looked at, so that an abandoned one does not complain when it is collected
 
 
 class _Context:

@@ -66,7 +66,7 @@ class Router:
     async def close(self) -> None:
         """Leave everything as it is for the next start: running turns stay open in the store (D4)."""
         self._services.closing = True
-        await self._services.tasks.close(self._services.config.interrupt.kill_after + 1.0)
+        await self._services.tasks.close(self._services.kill_after + 0.8)
 
     # -- in
 

@@ -258,7 +258,7 @@ class Conduct:
             return
         turn.closed = True
         turn.scope.terminate()
-        stopping = asyncio.ensure_future(turn.scope.stop(self._services.config.interrupt.kill_after))
+        stopping = asyncio.ensure_future(turn.scope.stop(self._services.kill_after))
         if task is not None:
             for number in range(ROUNDS):
                 if number or not task.cancelling():  # a second one at once would cut its clean-up short

@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 FIRST_PAUSE: Final = 0.25  # seconds until a write that the disk did not take is tried again (D7)
 LONGEST_PAUSE: Final = 5.0
+ROUND: Final = 0.2  # seconds for a task that swallowed a cancellation
+KILL_AT_CLOSE: Final = 1.5  # seconds at most between SIGTERM and SIGKILL when the program ends
 
 
 class Tasks:
@@ -56,13 +58,13 @@ class Tasks:
             log.error("task %s failed", task.get_name(), exc_info=task.exception())
 
     async def close(self, patience: float) -> None:
-        """Cancel all tasks and wait for them, in bounded rounds."""
-        for _ in range(3):
+        """Cancel all tasks and wait so long for them; what swallows that is asked twice more and abandoned."""
+        for seconds in (patience, ROUND, ROUND):
             if not self._tasks:
                 return
             for task in self._tasks:
                 task.cancel()
-            await asyncio.wait(set(self._tasks), timeout=patience)
+            await asyncio.wait(set(self._tasks), timeout=seconds)
         for task in self._tasks:
             log.error("task %s did not let itself be cancelled and is abandoned", task.get_name())
 
@@ -125,6 +127,12 @@ class Services:
     files: Callable[[Address, Callable[[], tuple[Item, ...]]], ConversationFiles] = field(
         default=lambda address, items: NoFiles()
     )
+
+    @property
+    def kill_after(self) -> float:
+        """Seconds between SIGTERM and SIGKILL; when the program ends it does not wait for long."""
+        configured = self.config.interrupt.kill_after
+        return min(configured, KILL_AT_CLOSE) if self.closing else configured
 
     @property
     def model_name(self) -> str:

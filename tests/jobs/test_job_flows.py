@@ -16,7 +16,7 @@ from hermes_core import history
 from hermes_core.adapter import Progress
 from hermes_core.errors import ToolError
 from hermes_core.hookspecs import hookimpl
-from hermes_core.job import Job
+from hermes_core.job import ABANDONED, Job
 from hermes_core.messages import Said, SaidKind, Step, ToolCall
 from hermes_core.models import Request
 from hermes_core.testing.bed import Bed
@@ -32,6 +32,7 @@ class Work:
 
     def __init__(self) -> None:
         self.begun: list[str] = []
+        self.swallowed = self.late = 0
         self.events: list[tuple[str, str]] = []
         self.context: JobContext | None = None
 
@@ -74,15 +75,20 @@ class Work:
             return "slept"
 
         @async_tool
-        async def deaf() -> str:
-            """Swallow three cancellations and more, and end ten seconds later."""
-            for _ in range(20):
+        async def deaf(context: JobContext, seconds: float = 300) -> str:
+            """Swallow every cancellation, and end after so many seconds in all."""
+            self.begun.append("deaf")
+            clock = asyncio.get_running_loop()
+            until = clock.time() + seconds
+            while (left := until - clock.time()) > 0:
                 try:
-                    await asyncio.sleep(10)
+                    await asyncio.sleep(left)
                 except asyncio.CancelledError:
-                    continue
-                return "ended by itself"
-            return "never"
+                    self.swallowed += 1
+            context.progress(0.9, "late progress")
+            context.output("late output")
+            self.late += 1
+            return "late result"
 
         @async_tool
         async def talk(context: JobContext, lines: int) -> None:
@@ -553,19 +559,65 @@ def test_j5_case_30_the_answer_to_a_stop_is_the_true_end(
     run(story())
 
 
-def test_case_30_a_job_that_does_not_let_itself_be_stopped_is_not_shown_as_cancelled(tmp_path: Path) -> None:
+@pytest.mark.parametrize("why", ["stop", "deadline"])
+def test_j5_j6_a_function_that_swallows_its_cancellation_is_abandoned_with_its_true_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, why: str
+) -> None:
     async def story() -> None:
-        async with bed(tmp_path, [start("deaf"), "ok", "I see"]) as b:
+        work, more = Work(), {"deadline": "20s"} if why == "deadline" else {}
+        config = {"jobs": {"max_running": 1}}
+        calls = [*start("deaf", **more), *start("nap", "k2", "c2", seconds=1)]
+        async with bed(tmp_path, [calls, "ok", "I see", "and that"], work, config=config) as b:
             await b.say("go")
             id_ = job_of(b.model.requests[1], "start_deaf")
-            await b.platform.say(f"/stop {id_}")
+            if why == "stop":
+                await b.platform.say(f"/stop {id_}")
+            else:
+                await asyncio.sleep(20)
+            await asyncio.sleep(1)
             await b.platform.settled()
-            await asyncio.sleep(4)
-            assert f"Job {id_} is being stopped." in b.platform.texts()
-            assert (await b.runtime.jobs.status(id_)).state.value == "running"
-            await asyncio.sleep(30)
-            job = await b.runtime.jobs.status(id_)
-            assert (job.state.value, job.summary) == ("done", "ended by itself")
+            assert work.swallowed == 3, "it is asked in at most three rounds (I3)"
+            ended = await b.runtime.jobs.status(id_)
+            state = "cancelled" if why == "stop" else "timed_out"
+            reason = "It was asked to stop." if why == "stop" else "Its deadline passed."
+            summary = f"{reason} {ABANDONED}"
+            assert (ended.state.value, ended.summary) == (state, summary)
+            if why == "stop":
+                assert f"Job {id_}: cancelled. {summary}" in b.platform.texts()
+            assert f"job {id_} (start_deaf) does not let itself be ended and is abandoned" in caplog.text
+            await asyncio.sleep(5)
+            assert work.begun == ["deaf", ""], "its place is free for the next one"
+            await asyncio.sleep(600)
+            await b.platform.settled()
+            assert work.late == 1, "it has come to its end, and nothing of that counts"
+            assert await b.runtime.jobs.status(id_) == ended
+            assert (await b.runtime.jobs.result(id_)).text == ""
+            events = {text for text in b.model.texts() if f"job_id={id_}" in text}
+            assert len(events) == 1, "exactly one event (J7)"
+            assert f"[event] job_{state} " in events.pop()
+            assert work.events.count(("deaf", state)) == 1
+            shown = [one.text for _, one in b.platform.shown if isinstance(one, Progress) and one.job == id_]
+            assert not any("late" in text for text in shown)
+
+    run(story())
+
+
+def test_j12_an_abandoned_job_is_lost_when_the_program_ends_unless_it_may_be_repeated(tmp_path: Path) -> None:
+    async def story() -> None:
+        store, work = MemoryStore(), Work()
+        async with bed(tmp_path, [start("deaf"), "ok"], work, store=store) as b:
+            await b.say("go")
+            began = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - began < 3
+        (job,) = await store.jobs()
+        assert job.state.value == "lost"
+        assert ABANDONED in job.summary
+        async with bed(tmp_path, ["I see"], work, store=store) as b:
+            await b.platform.settled()
+            assert "job_lost" in b.model.texts()[-1]
+            await asyncio.sleep(600)
+            assert await store.jobs() == [job]
+            assert work.begun == ["deaf"]
 
     run(story())
 

@@ -9,7 +9,7 @@ from typing import Literal
 from hermes_core.commands import Command, Context, Entered, Rest, command, words
 from hermes_core.errors import BadArguments, JobError, NotAllowed, StoreError
 from hermes_core.hookspecs import hookimpl
-from hermes_core.job import Job, JobState
+from hermes_core.job import ABANDONED, Job, JobState
 from hermes_core.messages import Entry, When, first_words
 
 __all__ = ["BusyPlugin"]
@@ -65,6 +65,8 @@ def _ended(job: Job) -> str:
     """What became of a job that was to be stopped: its true state (J5)."""
     if not job.state.final:
         return f"Job {job.id} is being stopped."
+    if job.summary.endswith(ABANDONED):
+        return f"Job {job.id}: {job.state.value}. {job.summary}"
     if job.state is JobState.CANCELLED:
         return f"Job {job.id} was stopped."
     return f"Job {job.id} had ended: {job.state.value}, {job.summary}"
