@@ -10,6 +10,7 @@
     ├── StoreError           the store did not take or give something; nothing was acknowledged
     │   ├── StoreInUse       another process has this data folder
     │   └── StoreUnwritable  disk full, read-only or locked: try again later
+    ├── StateError           a file that the program keeps beside the store cannot be read or changed
     ├── ModelError           a model call failed; the text says it in words for the person who waits
     ├── ToolError            a tool failed in a way that the model should read
     ├── JobError             a job cannot be started, found, read or stopped
@@ -39,6 +40,7 @@ __all__ = [
     "PluginError",
     "ResultGone",
     "SendError",
+    "StateError",
     "StoreError",
     "StoreInUse",
     "StoreUnwritable",
@@ -96,6 +98,10 @@ class StoreInUse(StoreError):
 
 class StoreUnwritable(StoreError):
     """The disk is full, read-only or locked. The same call may succeed later (D7)."""
+
+
+class StateError(HermesError):
+    """A file that the program keeps beside the store cannot be read or changed; it is as it was."""
 
 
 class ModelError(HermesError):

@@ -130,7 +130,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     `id` is the platform's own, unique within the address: the same id twice is one message (D1).
     `reply_to` is the platform's id of the message that this one answers natively. `group`: several
     people can write here. `partial`: likely a part of a longer paste or album (T1). `sent` is the
-    platform's time stamp, seconds since 1970.
+    platform's time stamp, seconds since 1970. `addressed` is False for what in a group neither names nor
+    answers the agent: a stranger who writes it gets no answer (E12).
     """
 
     id: str
@@ -142,6 +143,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     group: bool = False
     partial: bool = False
     sent: float | None = None
+    addressed: bool = True
 
 
 class When(enum.StrEnum):

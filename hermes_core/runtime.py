@@ -28,6 +28,7 @@ from hermes_core.jobs.runner import EmbeddedJobs
 from hermes_core.jobs.view import JobsView
 from hermes_core.models import Model
 from hermes_core.outbox import Outbox
+from hermes_core.people import People
 from hermes_core.plugins import Plugins, load
 from hermes_core.router import Access, Router, Services, Tasks
 from hermes_core.router.gateway import AdapterGateway
@@ -113,6 +114,7 @@ class Runtime:
         running = folder / "running"
         self._sweep(running)
         tasks = Tasks()
+        people = People(folder)
         outbox = Outbox(store, adapters, tasks.spawn, lambda address: self.router.drained(address))
         self.services = Services(
             self.config,
@@ -120,11 +122,12 @@ class Runtime:
             plugins,
             model,
             adapters,
-            Access(self.config, adapters),
+            Access(self.config, adapters, people),
             outbox,
             tasks,
             running,
             time.time,
+            people=people,
         )
         self.router = Router(self.services)
         self.jobs = EmbeddedJobs(self.services, plugins.async_tools, folder / "jobs", self.router.deliver)

@@ -25,6 +25,7 @@ finally:
 # what the core and the plugins that are on by default are made of, beside the standard library
 CORE = {"hermes_core", "msgspec", "platformdirs", "pluggy", "typing_extensions"}
 PLUGINS = {
+    "access",
     "after",
     "anthropic",
     "basics",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn, Protocol
 
 import hermes_core
-from hermes_core.cli import chat, config_show, jobs, plugins_list, run
+from hermes_core.cli import chat, config_show, jobs, pair, plugins_list, run
 
 __all__ = ["COMMANDS", "GROUPS", "Command", "parse"]
 
@@ -43,12 +43,16 @@ COMMANDS: Final[tuple[Command, ...]] = (
     jobs.LIST,
     jobs.SHOW,
     jobs.STOP,
+    pair.LIST,
+    pair.APPROVE,
+    pair.REVOKE,
 )
 """Every command, in the order in which the help lists them."""
 
 GROUPS: Final = {
     "config": "what is set, and where it comes from",
     "jobs": "what runs outside of turns",
+    "pair": "who may talk to the agent",
     "plugins": "the packages that are installed",
 }
 """Words that need a second one; without it the first command of the group is meant."""

@@ -26,6 +26,7 @@ from hermes_core.config.settings import (
     AfterSettings,
     CallbackSettings,
     ConversationSettings,
+    DoorSettings,
     Duration,
     FilesSettings,
     HttpSettings,
@@ -43,12 +44,14 @@ from hermes_core.config.sources import OPEN, Key, Sources, find_file, read_file
 __all__ = [
     "DEFAULT_PACKAGES",
     "PACKAGE_KEYS",
+    "PLATFORM_KEYS",
     "SECTIONS",
     "AccessSettings",
     "AfterSettings",
     "CallbackSettings",
     "Config",
     "ConversationSettings",
+    "DoorSettings",
     "Duration",
     "FilesSettings",
     "HttpSettings",
@@ -69,6 +72,7 @@ _S = TypeVar("_S", bound=msgspec.Struct)
 DEFAULT_PACKAGES: Final[Mapping[str, bool]] = MappingProxyType(
     {
         "adapters.terminal": True,
+        "plugins.access": True,
         "plugins.anthropic": True,
         "plugins.basics": True,
         "plugins.memory": True,
@@ -87,6 +91,11 @@ DEFAULT_PACKAGES: Final[Mapping[str, bool]] = MappingProxyType(
 
 PACKAGE_KEYS: Final[Mapping[str, type]] = MappingProxyType({"enabled": bool, "required": bool})
 """What the core itself reads in each `[adapters.NAME]` and `[plugins.NAME]`."""
+
+PLATFORM_KEYS: Final[Mapping[str, Any]] = MappingProxyType(
+    {key: field.type for one in (ConversationSettings, DoorSettings) for key, field in keys(one).items()}
+)
+"""What the core reads besides in each `[adapters.NAME]`: it goes before the general setting on that platform."""
 
 SECTIONS: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
     {
@@ -186,12 +195,19 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
     def conversation(self, platform: str = "") -> ConversationSettings:
         """How conversations on this platform go: `[conversation]` and over it `[adapters.PLATFORM]`."""
-        own = {
+        return msgspec.structs.replace(self.talk, **self._own(platform, ConversationSettings))
+
+    def door(self, platform: str = "") -> DoorSettings:
+        """Who comes in on this platform, and how: `[access]` and over it `[adapters.PLATFORM]`."""
+        general = DoorSettings(**{key: getattr(self.access, key) for key in keys(DoorSettings)})
+        return msgspec.structs.replace(general, **self._own(platform, DoorSettings))
+
+    def _own(self, platform: str, settings: type[msgspec.Struct]) -> dict[str, Any]:
+        return {
             key: given.value
-            for key in keys(ConversationSettings)
+            for key in keys(settings)
             if (given := self.sources.values.get(("adapters", platform, key))) is not None
         }
-        return msgspec.structs.replace(self.talk, **own)
 
     def enabled(self, name: str) -> bool:
         """Whether the package of this name is to be loaded.
@@ -247,11 +263,11 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     def section(self, table: str, name: str, settings: type[_S]) -> _S:
         """`[adapters.NAME]` or `[plugins.NAME]` as a plugin's own settings type.
 
-        `enabled` and `required`, and in an adapter's table every key of `[conversation]`, are not the
+        `enabled` and `required`, and in an adapter's table every key of `PLATFORM_KEYS`, are not the
         plugin's.
         A field of type `Secrets` gets what reads this start's environment.
         """
-        ignore = {*PACKAGE_KEYS, *(keys(ConversationSettings) if table == "adapters" else ())}
+        ignore = {*PACKAGE_KEYS, *(PLATFORM_KEYS if table == "adapters" else ())}
         return build(settings, (table, name), self.sources, ignore=ignore, secrets=self.secrets)
 
     def secret(self, key: str, variable: str) -> str | None:
@@ -311,16 +327,12 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
 def _check_packages(sources: Sources) -> None:
     """Check and turn into values what the core itself reads in the open tables."""
-    talk = keys(ConversationSettings)
     for table in OPEN:
         for path in ((table,), *((table, name) for name in sources.children((table,)))):
             if (lone := sources.values.get(path)) is not None:
                 raise not_a_table(path, lone)
         for name in sources.children((table,)):
-            own = {
-                **PACKAGE_KEYS,
-                **({key: field.type for key, field in talk.items()} if table == "adapters" else {}),
-            }
+            own = {**PACKAGE_KEYS, **(PLATFORM_KEYS if table == "adapters" else {})}
             for key, kind in own.items():
                 here = (table, name, key)
                 first = sources.first(here)

@@ -23,6 +23,7 @@ __all__ = [
     "AfterSettings",
     "CallbackSettings",
     "ConversationSettings",
+    "DoorSettings",
     "Duration",
     "FilesSettings",
     "HttpSettings",
@@ -270,11 +271,15 @@ class LogSettings(msgspec.Struct, frozen=True):
 
 
 class AccessSettings(msgspec.Struct, frozen=True):
-    """`[access]`: people as "platform:user id"; in `allow` also "platform:*" and "*" (X1)."""
+    """`[access]`: people as "platform:user id"; in `allow` also "platform:*" and "*" (X1).
+
+    `pairing`: whether strangers get a code. The keys of `DoorSettings` can be set per adapter.
+    """
 
     owners: tuple[str, ...] = ()
     admins: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
+    pairing: bool = True
 
     def __post_init__(self) -> None:
         for key, people in (("owners", self.owners), ("admins", self.admins)):
@@ -288,6 +293,12 @@ class AccessSettings(msgspec.Struct, frozen=True):
                 raise ValueError(
                     f'access.allow: write "platform:user id", "platform:*" or "*", and not {allowed!r}'
                 )
+
+
+class DoorSettings(msgspec.Struct, frozen=True):
+    """What of `[access]` an adapter's table may set for its platform."""
+
+    pairing: bool = True
 
 
 def _person(text: str) -> bool:

@@ -23,6 +23,7 @@ from hermes_core.inbox import Signal
 from hermes_core.messages import Address, Author, Entry, Message, Role, When, clean
 from hermes_core.router.lane import Lane
 from hermes_core.router.services import Access, Services, Tasks
+from hermes_core.router.strangers import Strangers
 from hermes_core.router.view import entered
 
 __all__ = ["Access", "Router", "Services", "Tasks"]
@@ -30,8 +31,6 @@ __all__ = ["Access", "Router", "Services", "Tasks"]
 log = logging.getLogger("hermes.router")
 
 REMEMBERED: Final = 256  # idle conversations that stay in memory
-STRANGERS: Final = 1000  # people whose last refusal is remembered
-HOUR: Final = 3600.0
 FIRST_PAUSE: Final = 0.25  # seconds until a conversation that could not be read is tried again
 LONGEST_PAUSE: Final = 5.0
 
@@ -42,7 +41,7 @@ class Router:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._lanes: OrderedDict[Address, Lane] = OrderedDict()
-        self._strangers: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._strangers = Strangers(services)
         self._accounts: dict[str, str] = {}
 
     # -- start and end
@@ -76,7 +75,7 @@ class Router:
         address = message.address
         role = services.access.role(address.platform, message.author)
         if role is Role.NOBODY:
-            self._refuse(message)
+            self._strangers.refuse(message)
             if committed is not None:
                 committed()
             return
@@ -111,21 +110,6 @@ class Router:
             committed()
         if admission.fresh:
             lane.put(admission.entry, role)
-
-    def _refuse(self, message: Message) -> None:
-        """X1: somebody who is not served is told so, once an hour at most."""
-        person = (message.address.platform, message.author.id)
-        now = self._services.wall()
-        if message.author.bot or now - self._strangers.get(person, -HOUR) < HOUR:
-            return
-        self._strangers[person] = now
-        self._strangers.move_to_end(person)
-        if len(self._strangers) > STRANGERS:
-            self._strangers.popitem(last=False)
-        log.info("refused %s:%s", *person)
-        self._services.tell_directly(
-            message.address, "I do not know you. The operator of this agent can let you in ([access] allow)."
-        )
 
     def deliver(self, entry: Entry) -> None:
         """Take in an event that is committed already; for a platform that is off it stays in the store (J7).

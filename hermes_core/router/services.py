@@ -17,6 +17,7 @@ from hermes_core.job import NoJobs, TurnJobs
 from hermes_core.messages import Address, Author, Item, Outgoing, Role
 from hermes_core.models import Model
 from hermes_core.outbox import Outbox
+from hermes_core.people import People
 from hermes_core.plugins import Plugins
 from hermes_core.store import Store
 
@@ -72,34 +73,45 @@ class Tasks:
 class Access:
     """Who may do what, by stable ids only (X1): a name decides nothing."""
 
-    def __init__(self, config: Config, adapters: Mapping[str, Adapter]) -> None:
+    def __init__(self, config: Config, adapters: Mapping[str, Adapter], people: People | None = None) -> None:
         self._owners = frozenset(config.access.owners)
         self._admins = frozenset(config.access.admins)
         self._allowed = frozenset(config.access.allow)
         self._everybody = "*" in self._allowed
         self._local = frozenset(name for name, one in adapters.items() if one.features.local)
-        self._known: dict[tuple[str, str], Role] = {}
+        self._people = people
+        self._known: dict[tuple[str, str], tuple[str, Role]] = {}
 
     def role(self, platform: str, author: Author) -> Role:
-        """The role of this person on this platform; NOBODY is not served."""
+        """The role of this person on this platform; NOBODY is not served.
+
+        What is written by name goes first; then who was let in or put out since; then the patterns of
+        `allow`, which never mean a bot (X4).
+        """
         if platform in self._local:
             return Role.OWNER
         known = self._known.get((platform, author.id))
         if known is None:
-            known = self._role(platform, author)
+            known = self._configured(platform, author)
             if len(self._known) < 10_000:
                 self._known[platform, author.id] = known
-        return known
+        person, role = known
+        if role >= Role.ADMIN or self._people is None:
+            return role
+        said = self._people.role(person)
+        return role if said is None else said
 
-    def _role(self, platform: str, author: Author) -> Role:
+    def _configured(self, platform: str, author: Author) -> tuple[str, Role]:
         person = f"{platform}:{author.id}"
         if person in self._owners:
-            return Role.OWNER
+            return person, Role.OWNER
         if person in self._admins:
-            return Role.ADMIN
-        if self._everybody or f"{platform}:*" in self._allowed or person in self._allowed:
-            return Role.USER
-        return Role.NOBODY
+            return person, Role.ADMIN
+        if person in self._allowed:
+            return person, Role.USER
+        if not author.bot and (self._everybody or f"{platform}:*" in self._allowed):
+            return person, Role.USER
+        return person, Role.NOBODY
 
 
 @dataclass(slots=True)
@@ -127,6 +139,7 @@ class Services:
     files: Callable[[Address, Callable[[], tuple[Item, ...]]], ConversationFiles] = field(
         default=lambda address, items: NoFiles()
     )
+    people: People | None = None  # who was let in besides what the config says
 
     @property
     def kill_after(self) -> float:

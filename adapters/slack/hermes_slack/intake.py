@@ -92,7 +92,8 @@ class Intake:
         if ours:
             if address.thread is not None:
                 self._remember(address, True)
-            await self._gateway.receive(await self._named(message))
+            told = msgspec.structs.replace(await self._named(message), addressed=found.addressed)
+            await self._gateway.receive(told)
         if message.sent is None:
             return  # a slash command stands in no history
         top = address.thread is None or address.thread == message.id

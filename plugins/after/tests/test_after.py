@@ -150,7 +150,7 @@ def test_x1_a_stranger_is_told_so_before_anything_of_the_command_is_read(tmp_pat
     async def story() -> None:
         config = {"access": {"allow": ["fake:ann"]}}
         async with Bed(tmp_path, plugins=[AfterPlugin()], config=config) as bed:
-            assert (await bed.say("/after nonsense", author="eve")).startswith("I do not know you.")
+            assert (await bed.say("/after nonsense", author="eve")).startswith("I do not know you yet.")
             assert await bed.say("/after 1 mine", author="eve") == bed.platform.texts()[0]
             assert await kept(bed) == []
 

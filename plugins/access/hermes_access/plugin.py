@@ -1,0 +1,29 @@
+"""What `hermes` loads: /pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hermes_access.pairing import pair
+from hermes_core.commands import Command
+from hermes_core.config import Config
+from hermes_core.hookspecs import hookimpl
+
+__all__ = ["AccessPlugin"]
+
+
+class AccessPlugin:
+    """The commands by which people are let in."""
+
+    def __init__(self) -> None:
+        self._config = Config()
+
+    @hookimpl
+    def hermes_configured(self, config: Config) -> None:
+        """See the hook."""
+        self._config = config
+
+    @hookimpl
+    def hermes_commands(self) -> Iterable[Command]:
+        """See the hook."""
+        return (pair(self._config),)
