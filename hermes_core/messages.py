@@ -173,7 +173,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     `seq` is the place in the order of all entries, given by the store (0 before). `at_reply` is the
     absolute reply count of an AT_REPLY entry (A4). `command` marks text that a command handles.
     `reply_to` is the platform's id of the message that it answers natively; `quote` is a text of the
-    agent that stands in front (T3). `arrived`: seconds since 1970.
+    agent that stands in front (T3). `arrived`: seconds since 1970. `late`: it was too old when it came in, and
+    is reported, not answered (D8).
     """
 
     id: str
@@ -190,6 +191,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     quote: str | None = None
     arrived: float = 0.0
     reply_to: str | None = None
+    late: bool = False
 
     @property
     def short(self) -> str:

@@ -22,9 +22,11 @@ from hermes_core.errors import StoreError
 from hermes_core.inbox import Signal
 from hermes_core.messages import Address, Author, Entry, Message, Role, When, clean
 from hermes_core.router.lane import Lane
+from hermes_core.router.late import Late
 from hermes_core.router.services import Access, Services, Tasks
 from hermes_core.router.strangers import Strangers
 from hermes_core.router.view import entered
+from hermes_core.store import OpenWork
 
 __all__ = ["Access", "Router", "Services", "Tasks"]
 
@@ -43,6 +45,7 @@ class Router:
         self._lanes: OrderedDict[Address, Lane] = OrderedDict()
         self._strangers = Strangers(services)
         self._accounts: dict[str, str] = {}
+        self._late = Late(services)
 
     # -- start and end
 
@@ -59,7 +62,9 @@ class Router:
             for outgoing in one.outbox:
                 lookup = services.adapters[address.platform].features.lookup
                 services.outbox.put(outgoing, uncertain=lookup or outgoing.key in one.uncertain)
-            lane.restore(one)
+            late = [entry for entry in one.entries if entry.late]
+            self._late.put(late)
+            lane.restore(one if not late else _without(one, late))
         return len(work)
 
     async def close(self) -> None:
@@ -81,6 +86,7 @@ class Router:
             return
         lane = self._lanes.get(address) or self._lane(address)
         conversation = lane.conversation
+        now = services.wall()
         text = clean(message.text)
         command = text.startswith("/") and parse(text, self._accounts.get(address.platform, "")) is not None
         try:
@@ -99,8 +105,9 @@ class Router:
                 message.partial,
                 message.attachments,
                 None,
-                services.wall(),
+                now,
                 message.reply_to,
+                conversation.is_late(message.sent, now),
             )
             admission = await services.store.admit(entry)
         except StoreError as error:
@@ -108,7 +115,9 @@ class Router:
             raise
         if committed is not None:
             committed()
-        if admission.fresh:
+        if admission.fresh and entry.late:
+            self._late.put((admission.entry,))
+        elif admission.fresh:
             lane.put(admission.entry, role)
 
     def deliver(self, entry: Entry) -> None:
@@ -200,6 +209,10 @@ class Router:
         """I10: end the running turn and let what waits begin; False where none ran."""
         lane = self._lanes.get(address)
         return lane is not None and bool(lane.conversation.signal(Signal.BREAK))
+
+
+def _without(work: OpenWork, late: list[Entry]) -> OpenWork:
+    return msgspec.structs.replace(work, entries=tuple(one for one in work.entries if one not in late))
 
 
 def _cleaned(author: Author) -> Author:

@@ -102,6 +102,10 @@ class Conversation:
         """The turns that stand in the context, oldest first."""
         return [record for _, record in self._context]
 
+    def is_late(self, sent: float | None, now: float) -> bool:
+        """Whether something that was written then is too old to be answered (D8)."""
+        return sent is not None and now - sent > self._settings.catch_up
+
     # -- what happens
 
     def arrive(self, entry: Entry, role: Role, *, receipt: bool = True, wait: float = 0.0) -> list[Effect]:
