@@ -20,7 +20,7 @@ import msgspec
 
 from hermes_core.errors import ConfigError
 
-__all__ = ["FILE", "KINDS", "Approval", "Approvals", "change", "listed", "read"]
+__all__ = ["ANY", "FILE", "KINDS", "Approval", "Approvals", "change", "listed", "read"]
 
 FILE: Final = "plugins.toml"
 KINDS: Final[Mapping[str, str]] = {
@@ -32,6 +32,9 @@ KINDS: Final[Mapping[str, str]] = {
     "routes": "route",
 }
 """What a plugin can register, and what one of each is called."""
+
+ANY: Final = "*"
+"""Stands for every name of its kind: what a plugin registers is not always known beforehand."""
 
 _VERSION: Final = 1
 _PATIENCE: Final = 5.0  # seconds to wait for another program that changes the file
@@ -61,11 +64,12 @@ class Approvals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         approval = self.plugins.get(name)
         if approval is None:
             return []
+        allowed = {kind: approval.approved.get(kind, ()) for kind in KINDS}
         return [
             f"{KINDS[kind]} {one}"
             for kind in KINDS
             for one in registers.get(kind, ())
-            if one not in approval.approved.get(kind, ())
+            if one not in allowed[kind] and ANY not in allowed[kind]
         ]
 
 

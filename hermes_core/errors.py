@@ -7,6 +7,7 @@
     │   └── NotAllowed       the command exists, this person may not use it
     ├── PluginError          a plugin cannot be loaded, or breaks a rule of the hooks; names the plugin
     │   └── NotApproved      it registers more than was approved when it was enabled
+    ├── PackageError         a package was not installed or removed; the environment is as it was
     ├── StoreError           the store did not take or give something; nothing was acknowledged
     │   ├── StoreInUse       another process has this data folder
     │   └── StoreUnwritable  disk full, read-only or locked: try again later
@@ -37,6 +38,7 @@ __all__ = [
     "NoSuchJob",
     "NotAllowed",
     "NotApproved",
+    "PackageError",
     "PluginError",
     "ResultGone",
     "SendError",
@@ -86,6 +88,10 @@ class PluginError(HermesError):
 
 class NotApproved(PluginError):
     """A plugin registers more than was approved when it was enabled; it stays out (P4)."""
+
+
+class PackageError(HermesError):
+    """A package was not installed or removed; unless the text says otherwise, nothing was changed."""
 
 
 class StoreError(HermesError):

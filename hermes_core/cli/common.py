@@ -13,7 +13,7 @@ from hermes_core.errors import ConfigError
 if TYPE_CHECKING:
     from hermes_core.config import Config
 
-__all__ = ["debugging", "load_config", "log_options", "print_json", "print_line", "say"]
+__all__ = ["debugging", "load_config", "log_options", "overrides", "print_json", "print_line", "say"]
 
 
 def debugging(options: argparse.Namespace) -> bool:
@@ -37,15 +37,20 @@ def load_config(options: argparse.Namespace) -> Config:
     """The config that `--config` and `--set` ask for; the environment is this process's."""
     from hermes_core.config import Config
 
-    overrides: dict[str, str] = {}
+    return Config.load(options.config, overrides=overrides(options))
+
+
+def overrides(options: argparse.Namespace) -> dict[str, str]:
+    """What every `--set` says, by dotted key."""
+    found: dict[str, str] = {}
     for setting in options.set:
         key, equals, value = setting.partition("=")
         if not equals:
             raise ConfigError(
                 f"command line: --set {key[:60]}: a value is missing.", "Write --set section.key=value."
             )
-        overrides[key.strip()] = value
-    return Config.load(options.config, overrides=overrides)
+        found[key.strip()] = value
+    return found
 
 
 def print_line(line: str = "") -> None:

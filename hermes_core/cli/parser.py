@@ -12,7 +12,17 @@ from collections.abc import Sequence
 from typing import Final, NoReturn, Protocol
 
 import hermes_core
-from hermes_core.cli import chat, config_show, jobs, pair, plugins_list, run
+from hermes_core.cli import (
+    chat,
+    config_show,
+    jobs,
+    pair,
+    plugins_info,
+    plugins_install,
+    plugins_list,
+    plugins_switch,
+    run,
+)
 
 __all__ = ["COMMANDS", "GROUPS", "Command", "parse"]
 
@@ -40,6 +50,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
     chat,
     config_show,
     plugins_list,
+    plugins_info,
+    plugins_install.INSTALL,
+    plugins_install.REMOVE,
+    plugins_switch.ENABLE,
+    plugins_switch.DISABLE,
     jobs.LIST,
     jobs.SHOW,
     jobs.STOP,

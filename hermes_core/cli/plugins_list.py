@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from hermes_core.cli.common import debugging, load_config, print_json, print_line
+from hermes_core.cli.common import debugging, load_config, print_json, print_line, say
 
 NAME: tuple[str, ...] = ("plugins", "list")
 HELP = "list the installed plugins, what each brings, and what is wrong with it"
@@ -21,6 +21,7 @@ def run(options: argparse.Namespace) -> int:
     """Print one line for each plugin; a plugin that failed says why below its line (P2, P4)."""
     config = load_config(options)
     from hermes_core.cli.logs import log_nowhere
+    from hermes_core.packages import Environment
     from hermes_core.plugins import catalogue
 
     if not debugging(options):
@@ -41,6 +42,11 @@ def run(options: argparse.Namespace) -> int:
             ]
         )
         return 0
+    cut_off = Environment().cut_off()
+    if cut_off is not None:
+        say(
+            f"The installation of {cut_off.package} was cut off. To finish it: hermes plugins install {cut_off.written}"
+        )
     width = max((len(one.name) for one in plugins), default=0)
     for one in plugins:
         state = "failed" if one.problem else "enabled" if one.enabled else "off"

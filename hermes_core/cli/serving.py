@@ -131,7 +131,7 @@ async def _live(
     async with house as runtime:
         if on_ready is None:  # a chat: its log is in a file, and what is missing should not be a riddle
             for info in runtime.services.plugins.infos.values():
-                if info.enabled and info.problem:
+                if info.problem:
                     sys.stderr.write(f"hermes: plugin {info.name}: {info.problem}\n")
         stop.ask = runtime.stop
         await runtime.run()

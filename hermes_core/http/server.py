@@ -111,6 +111,9 @@ async def _routes(runtime: Runtime, errands: _Errands) -> list[Route]:
             if (route.method, route.path) in routes or route.path in OWN:
                 taken = HermesError(f"{route.method} {route.path} is served already.")
                 plugins.report(name, "hermes_routes", taken)
+            elif more := runtime.config.unapproved(name, {"routes": [f"{route.method} {route.path}"]}):
+                refused = HermesError(f"{more[0]} was not approved.", f"hermes plugins enable {name}")
+                plugins.report(name, "hermes_routes", refused)
             else:
                 routes[route.method, route.path] = route
     return list(routes.values())

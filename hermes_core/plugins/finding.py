@@ -47,9 +47,9 @@ def load(config: Config) -> Plugins:
     for name, approval in config.approvals.plugins.items():
         if name not in plugins.infos and approval.enabled and config.enabled(name):
             gone = f"it is enabled, but its package {approval.package} is no longer installed. Install it again, or: "
-            plugins.infos[name] = PluginInfo(
-                name, approval.package, problem=f"{gone}hermes plugins disable {name}"
-            )
+            problem = f"{gone}hermes plugins disable {name}"
+            plugins.infos[name] = PluginInfo(name, approval.package, problem=problem)
+            log.error("plugin %s: %s", name, problem)
     for point in points:
         if plugins.infos[point.name].enabled:
             _load_one(plugins, point, config)
@@ -67,7 +67,9 @@ def _load_one(plugins: Plugins, point: importlib.metadata.EntryPoint, config: Co
         if meant(error):
             raise
         info.problem = (
-            error.message if isinstance(error, HermesError) else f"cannot be loaded: {brief(error)}"
+            error.message.removeprefix(f"plugin {point.name!r}: ")  # whose problem it is stands beside it
+            if isinstance(error, HermesError)
+            else f"cannot be loaded: {brief(error)}"
         )
         info.enabled = not isinstance(error, NotApproved)
         log.error("plugin %s cannot be loaded: %s", point.name, error, exc_info=error)
