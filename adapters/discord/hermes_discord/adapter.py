@@ -38,7 +38,7 @@ from hermes_discord.files import download
 from hermes_discord.intake import Intake, remember
 from hermes_discord.limits import CHANNEL_RATES, FEATURES, PLATFORM, REQUESTS, TYPING
 from hermes_discord.line import Line
-from hermes_discord.notebook import Notebook
+from hermes_discord.notebook import UNSURE, Notebook
 from hermes_discord.render import CLOSED, Piece, complete, cut, dressed, nonce
 from hermes_discord.slash import Slash
 from hermes_discord.writing import Desk, Writing
@@ -299,10 +299,12 @@ class DiscordAdapter:
             if not drafts:
                 continue
             last = drafts[max(drafts)][-1]
-            for message in await line.mine(channel):
-                if str(message.id) == last:
+            for message in reversed(await line.mine(channel)):
+                if last in (str(message.id), f"{UNSURE}{message.content}"):
                     shown = cut(f"{message.content}\n\n{CLOSED}", True)
-                    await line.edit(channel, last, Piece(shown[0] if len(shown) == 1 else CLOSED))
+                    closed = Piece(shown[0] if len(shown) == 1 else CLOSED)
+                    await line.edit(channel, str(message.id), closed)
+                    break
             notebook.finished(old)
 
     async def _let_go(self, line: Line, address: Address) -> None:

@@ -15,10 +15,11 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Known", "Notebook"]
+__all__ = ["UNSURE", "Known", "Notebook"]
 
 log = logging.getLogger("hermes.discord")
 
+UNSURE: Final = "?"  # begins what stands in place of an id: the text of a message that is just being posted
 MOST: Final = 5000  # channels; the one in which nothing happened for longest is dropped
 LATEST: Final = 500  # nonces; a reply whose fate is unknown is among the last ones
 
@@ -92,7 +93,7 @@ class Notebook:
         return self._pages.posted
 
     def drafts(self, key: str) -> dict[int, list[str]]:
-        """Ids of the messages in which this text was being written, by its part."""
+        """Ids of the messages in which this text was being written, by its part; the last one may be `UNSURE`."""
         return {int(part): list(ids) for part, ids in self._pages.drafts.get(key, {}).items()}
 
     def unfinished(self) -> list[str]:

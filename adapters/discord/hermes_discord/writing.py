@@ -22,7 +22,7 @@ from hermes_core.messages import Attachment, Outgoing
 from hermes_core.pacing import Action, Budget, Delete, Delta, Edit, Live, Post, Slot, Stopped, Stream, Want
 from hermes_discord.limits import TEMPO
 from hermes_discord.line import Line, unknown_message, unwanted
-from hermes_discord.notebook import Notebook
+from hermes_discord.notebook import UNSURE, Notebook
 from hermes_discord.render import CLOSED, REPEAT, Piece, cut, dressed, nonce, told_apart
 
 __all__ = ["Desk", "Writing"]
@@ -59,7 +59,9 @@ class Writing:
         self._behind = behind
         drafts = desk.notebook.drafts(key)
         self._before = max(drafts, default=0)  # parts that a dead run posted; it was at the last of them
-        self._left = drafts.get(self._before, [])
+        left = drafts.get(self._before, [])
+        self._left = [one for one in left if not one.startswith(UNSURE)]
+        self._unsure = next((one.removeprefix(UNSURE) for one in left if one.startswith(UNSURE)), "")
         self.key = key
         self._desk = desk
         self._line = line
@@ -236,8 +238,16 @@ class Writing:
 
     async def _post(self, line: Line, part: int, action: Post) -> str:
         mark = self._nonces.setdefault((part, action.index), self._nonce(part, action.index))
-        posted = await self._find(line, mark, action) if action.repeat else None
-        if posted is None:
+        drafted = action.want is Want.STREAM_EDIT  # the messages of a final text are found by their nonces
+        ids = self._ids.setdefault(part, [])
+        posted = await self._find(line, mark, action) if action.repeat or self._unsure else None
+        self._unsure = ""
+        if posted is not None:
+            await self._mend(line, (part, action.index), posted, action.content)
+        else:
+            if drafted:  # a crash in the midst of the call must leave a trace of it (R3)
+                sent = f"{UNSURE}{action.content.text}"
+                self._desk.notebook.drafting(self.key, self._before + part, [*ids[: action.index], sent])
             answers = self._answers if (part, action.index) == (0, 0) else None
             try:
                 posted = await line.post(self._channel, action.content, mark, answers)
@@ -246,11 +256,20 @@ class Writing:
                     self._renew((part, action.index))
                     raise SendError(error.message, retry_after=0.0) from error
                 raise
-        ids = self._ids.setdefault(part, [])
         ids[action.index :] = [posted]
-        if action.want is Want.STREAM_EDIT:  # the messages of a final text are found by their nonces
+        if drafted:
             self._desk.notebook.drafting(self.key, self._before + part, ids)
         return posted
+
+    async def _mend(self, line: Line, place: tuple[int, int], posted: str, piece: Piece) -> None:
+        """A message that was found may show less of the text than is known by now."""
+        try:
+            await line.edit(self._channel, posted, piece)
+        except SendError as error:
+            if not error.permanent:
+                raise
+            self._renew(place)
+            raise SendError(error.message, retry_after=0.0) from error
 
     async def _find(self, line: Line, mark: str, action: Post) -> str | None:
         """A post whose outcome is unknown: the nonce works for minutes only, the history for longer."""
@@ -259,7 +278,8 @@ class Writing:
         text = action.content.text.strip()
         known = {one for ids in self._ids.values() for one in ids}
         for message in reversed(await line.mine(self._channel, self._answers)):
-            same = told_apart(text) and message.content.strip() == text
-            if str(message.id) not in known and same:
+            shows = message.content.strip()
+            same = shows == (self._unsure.strip() or (text if told_apart(text) else ""))
+            if str(message.id) not in known and same and shows:
                 return str(message.id)
         return None

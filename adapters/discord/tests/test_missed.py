@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from hermes_core.messages import Address, Outgoing
 from hermes_core.testing.memory import MemoryStore
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.discord import FakeDiscord
-from hermes_discord.notebook import Notebook
+from hermes_discord.notebook import UNSURE, Notebook
 
 from .bench import Bench, until
 
@@ -122,3 +124,90 @@ async def test_an_event_that_cannot_be_read_is_left_out_and_the_next_one_is_take
         await discord.say(room, "ann", f"{discord.mention} hello")
         assert await bench.heard(room) == ["you said: hello"]
         assert len(discord.gateway.identified) == 1
+
+
+async def test_r3_a_draft_that_no_turn_goes_on_with_is_closed_though_nobody_says_anything(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat = discord.direct()
+    left = discord.world.write(chat, discord.me, "It was going to be a very")
+    book = Notebook(tmp_path / "discord" / "notebook.json")
+    book.drafting(f"discord:{discord.me['id']}:{chat}#turn:77", 0, [left["id"]])
+    async with Bench(tmp_path, discord):
+        await until(lambda: discord.texts(chat) == ["It was going to be a very\n\n*✂ interrupted*"])
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_r3_a_draft_that_was_posted_in_the_instant_of_the_crash_gets_its_end_or_its_mark(
+    goes_on: bool, tmp_path: Path, discord: FakeDiscord
+) -> None:
+    store, chat = MemoryStore(), discord.direct()
+    started = "It was going to be a very"
+    left = discord.world.write(chat, discord.me, started, ago=600.0)  # nothing was noted of it but the intent
+    address = Address("discord", discord.me["id"], chat)
+    book = Notebook(tmp_path / "discord" / "notebook.json")
+    book.drafting(f"{address}#turn:1", 0, [f"{UNSURE}{started}"])
+    if goes_on:
+        await store.post(Outgoing(f"{address}#turn:1", address, "It is over.", turn="1"))
+    async with Bench(tmp_path, discord, store=store):
+        wanted = "It is over." if goes_on else f"{started}\n\n*✂ interrupted*"
+        await until(lambda: discord.texts(chat) == [wanted])
+        assert discord.mine(chat)[0]["id"] == left["id"]
+
+
+SHORT = "Yes."
+
+
+@pytest.mark.parametrize(
+    ("ago", "refers", "shown"),
+    [
+        pytest.param(600.0, True, [SHORT], id="it answers the very message, so it is the one"),
+        pytest.param(
+            600.0, False, [SHORT, f"*(may be a repeat)*\n{SHORT}"], id="it may be another, so it has its mark"
+        ),
+        pytest.param(0.0, False, [SHORT, SHORT], id="it is so new that the nonce would have found it"),
+    ],
+)
+async def test_d5_a_short_reply_whose_fate_is_unknown_is_neither_lost_nor_shown_as_news_twice(
+    ago: float, refers: bool, shown: list[str], tmp_path: Path, discord: FakeDiscord
+) -> None:
+    store, chat = MemoryStore(), discord.direct()
+    asked = await discord.say(chat, "ann", "is it so?", told=False, ago=1000.0)
+    discord.world.write(chat, discord.me, SHORT, ago=ago, reply_to=asked if refers else None)
+    address = Address("discord", discord.me["id"], chat)
+    await store.post(Outgoing(f"{address}#turn:1", address, SHORT, turn="1", answers=asked))
+    async with Bench(tmp_path, discord, store=store) as bench:
+        await until(lambda: bench.runtime.services.outbox.empty(address))
+        assert discord.texts(chat) == shown
+
+
+async def test_d8_of_many_known_channels_only_those_with_news_are_read(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    store, rooms = MemoryStore(), [discord.room(f"room-{n}") for n in range(3)]
+    async with Bench(tmp_path, discord, store=store) as bench:
+        for room in rooms:
+            await discord.say(room, "ann", f"{discord.mention} hello")
+            await bench.heard(room)
+    book = Notebook(tmp_path / "discord" / "notebook.json")
+    assert [book.known(room).last for room in rooms] == [discord.mine(room)[-1]["id"] for room in rooms]  # type: ignore[union-attr]
+    await discord.say(rooms[1], "ann", f"{discord.mention} are you there?", told=False)
+    before = len(discord.requests)
+    async with Bench(tmp_path, discord, store=store) as bench:
+        await bench.heard(rooms[1], 2)
+        read = [
+            one.path for one in discord.requests[before:] if one.method == "GET" and "/messages" in one.path
+        ]
+        assert read == [f"/channels/{rooms[1]}/messages"]
+
+
+async def test_d8_a_channel_that_was_deleted_is_looked_for_once(tmp_path: Path, discord: FakeDiscord) -> None:
+    gone = discord.direct("ann")
+    book = Notebook(tmp_path / "discord" / "notebook.json")
+    book.meet(gone, f"discord:{discord.me['id']}:{gone}", None, "1")
+    book.write()
+    del discord.world.channels[gone]
+    for _ in range(2):
+        async with Bench(tmp_path, discord):
+            await until(lambda: discord.calls("GET", f"{gone}/messages"))
+    assert [one.status for one in discord.calls("GET", f"{gone}/messages")] == [404]

@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 
 from hermes_core.testing.platforms.discord import FakeDiscord
+from hermes_discord.notebook import Notebook
 
 from .bench import until
 
 
-async def start(folder: Path, discord: FakeDiscord) -> asyncio.subprocess.Process:
-    """The program; returns when it says that it is ready."""
+async def begin(folder: Path, discord: FakeDiscord) -> asyncio.subprocess.Process:
+    """The program, as it begins."""
     config = folder / "hermes.toml"
     config.write_text(f"""
 [runtime]
@@ -28,11 +29,16 @@ gateway_url = "{discord.gateway_url}"
 [plugins.demo]
 pace = 0.004
 """)
-    process = await asyncio.create_subprocess_exec(
+    return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "hermes_core", "run", "--config", str(config)),
         env={**os.environ, "BOT": discord.token},
         stderr=asyncio.subprocess.PIPE,
     )
+
+
+async def start(folder: Path, discord: FakeDiscord) -> asyncio.subprocess.Process:
+    """The program; returns when it says that it is ready."""
+    process = await begin(folder, discord)
     assert process.stderr is not None
     async with asyncio.timeout(20.0):
         while line := await process.stderr.readline():
@@ -75,3 +81,35 @@ async def test_what_was_said_before_a_kill_is_answered_after_it_once(
     ]
     assert "interrupted" not in whole
     assert len(discord.texts(other)) == 2
+
+
+async def test_r3_a_text_that_a_kill_cut_off_and_that_is_then_stopped_gets_its_mark(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat = discord.direct("ann")
+    process = await start(tmp_path, discord)
+    await discord.say(chat, "ann", "please write a long answer")
+    await until(lambda: discord.texts(chat))
+    await end(process, signal.SIGKILL)
+    cut_off = discord.mine(chat)[0]["id"]
+    process = await start(tmp_path, discord)
+    await discord.say(chat, "ann", "/stop")
+    await until(lambda: len(discord.texts(chat)) > 1, 20.0)
+    await until(lambda: any(one.endswith("*✂ interrupted*") for one in discord.texts(chat)), 20.0)
+    assert await end(process, signal.SIGTERM) == 0
+    assert discord.mine(chat)[0]["id"] == cut_off
+    assert sum(one.count("interrupted*") for one in discord.texts(chat)) == 1
+    assert Notebook(tmp_path / "data" / "discord" / "notebook.json").unfinished() == []
+
+
+async def test_a_missing_intent_ends_the_program_with_words_that_say_what_to_do(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    discord.gateway.allowed = 0
+    process = await begin(tmp_path, discord)
+    async with asyncio.timeout(20.0):
+        _, said = await process.communicate()
+    assert process.returncode == 2
+    assert b'Turn on "Message Content Intent"' in said
+    assert b"Traceback" not in said
+    assert discord.token.encode() not in said

@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hermes_basics.plugin import BasicsPlugin
 from hermes_busy.plugin import BusyPlugin
 from hermes_core.adapter import KnownCommand
@@ -160,3 +162,40 @@ async def test_an_answer_whose_place_was_deleted_comes_as_a_message(
         await discord.slash(chat, "ann", "status")
         await until(lambda: discord.texts(chat))
         assert [one.status for one in discord.calls("POST", "/channels/") if "/messages" in one.path] == [200]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(30032, "there are more than Discord takes"), (30034, "Discord takes 200 new ones a day")],
+)
+async def test_case_31_a_list_that_is_refused_as_a_whole_is_named_and_everything_else_works(
+    code: int, words: str, tmp_path: Path, discord: FakeDiscord, caplog: pytest.LogCaptureFixture
+) -> None:
+    chat = discord.direct()
+    discord.fail("PUT", "/commands", 400, {"message": "refused", "code": code})
+    async with Bench(tmp_path, discord, plugins=[BasicsPlugin()]) as bench:
+        await until(lambda: words in caplog.text)
+        await discord.say(chat, "ann", "/status")
+        assert await bench.heard(chat)
+        assert not bench.model.requests
+
+
+async def test_registering_is_never_on_the_way_to_being_ready(tmp_path: Path, discord: FakeDiscord) -> None:
+    chat = discord.direct()
+    discord.limit("GET", "/commands", 25.0)
+    async with Bench(tmp_path, discord, plugins=[BasicsPlugin()]) as bench:
+        await discord.say(chat, "ann", "hello")
+        assert await bench.heard(chat) == ["you said: hello"]
+        assert not discord.commands
+
+
+async def test_p5_what_is_switched_off_is_not_declared_and_not_done(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat = discord.direct()
+    settings = {"slash": False}
+    async with Bench(tmp_path, discord, plugins=[BasicsPlugin()], settings=settings) as bench:
+        await discord.say(chat, "ann", "hello")
+        await bench.heard(chat)
+        assert not bench.runtime.services.adapters["discord"].features.registers
+        assert not discord.calls("GET", "/commands")

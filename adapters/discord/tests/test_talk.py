@@ -242,3 +242,16 @@ async def test_case_38_what_looks_like_broken_markup_is_shown_as_it_was_meant(
         await discord.say(chat, "ann", "say something odd")
         (shown,) = await bench.heard(chat)
         assert shown.replace("\\", "") == "**open and `never closed, 2 * 3 < [7](, C:dir_name_x"
+
+
+async def test_case_35_a_text_whose_first_post_was_taken_and_not_confirmed_has_its_end_all_the_same(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat, hold = discord.direct(), Hold()
+    discord.fail("POST", "/messages", cut="after")
+    async with Bench(tmp_path, discord, [["This is the beginning of it", hold, " and this is its end."]]):
+        await discord.say(chat, "ann", "go on")
+        await until(lambda: discord.texts(chat) == ["This is the beginning of it"])
+        hold.release()
+        await until(lambda: discord.texts(chat) == ["This is the beginning of it and this is its end."])
+        assert len(discord.mine(chat)) == 1
