@@ -23,6 +23,7 @@ import msgspec
 import pluggy
 
 from hermes_core.adapter import AdapterFactory
+from hermes_core.checks import Check, Setup
 from hermes_core.commands import Command, ConversationView
 from hermes_core.config import Config
 from hermes_core.job import Job
@@ -112,6 +113,28 @@ def hermes_models() -> Iterable[ModelFactory]:
 @hookspec
 def hermes_adapters() -> Iterable[AdapterFactory]:
     """Chat platforms. Verb: each. `[adapters.PLATFORM]` configures the one with that name."""
+    raise AssertionError("a specification is never called")
+
+
+# ---- for who runs the program
+
+
+@hookspec
+def hermes_checks() -> Iterable[Check]:
+    """What `hermes doctor` can find out about the plugin's surroundings: a token, a server, a program. Verb: each.
+
+    Asked by `hermes doctor`, and by `hermes init` for what it has set up, never by a run. The plugin is made
+    with its section as it will be; a `ConfigError` of a check is a finding.
+    """
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def hermes_setup() -> Iterable[Setup]:
+    """What `hermes init` asks to set the plugin up. Verb: each.
+
+    The plugin is made without any section of its own then.
+    """
     raise AssertionError("a specification is never called")
 
 
@@ -231,6 +254,7 @@ class Verb(msgspec.Struct, frozen=True):
 verbs: dict[str, Verb] = {
     "hermes_adapters": Verb("each", 5.0),
     "hermes_async_tools": Verb("each", 5.0),
+    "hermes_checks": Verb("each", 5.0),
     "hermes_commands": Verb("each", 5.0),
     "hermes_configured": Verb("each", 5.0),
     "hermes_injections": Verb("each", 5.0),
@@ -240,6 +264,7 @@ verbs: dict[str, Verb] = {
     "hermes_message": Verb("first", 1.0),
     "hermes_models": Verb("each", 5.0),
     "hermes_routes": Verb("each", 5.0),
+    "hermes_setup": Verb("each", 5.0),
     "hermes_system_prompt": Verb("fold", 5.0),
     "hermes_tools": Verb("each", 5.0),
     "hermes_turn_ended": Verb("each", 5.0),

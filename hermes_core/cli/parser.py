@@ -15,6 +15,7 @@ import hermes_core
 from hermes_core.cli import (
     chat,
     config_show,
+    doctor,
     jobs,
     pair,
     plugins_info,
@@ -61,6 +62,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     pair.LIST,
     pair.APPROVE,
     pair.REVOKE,
+    doctor,
 )
 """Every command, in the order in which the help lists them."""
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from hermes_core.errors import HermesError
 from hermes_core.jobs import Jobs
 
-__all__ = ["Control", "ask"]
+__all__ = ["Control", "ask", "listens"]
 
 log = logging.getLogger("hermes.jobs")
 
@@ -72,6 +72,15 @@ class Control:
             await self._jobs.stop(id_)
         except HermesError as error:
             log.warning("the stop of job %s, asked for from outside: %s", id_, error)
+
+
+def listens(folder: Path) -> bool:
+    """Whether a runtime has this folder of jobs; asks it for nothing."""
+    try:
+        os.close(os.open(folder / _NAME, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 def ask(folder: Path, id: str) -> bool:

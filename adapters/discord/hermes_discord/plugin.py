@@ -9,10 +9,12 @@ from typing import Annotated, Any
 import msgspec
 
 from hermes_core.adapter import Adapter, AdapterFactory
+from hermes_core.checks import Check, Finding, Setup
 from hermes_core.config import Config
 from hermes_core.config.settings import Secrets
 from hermes_core.errors import ConfigError
 from hermes_core.hookspecs import hookimpl
+from hermes_discord.check import SETUP, check
 from hermes_discord.limits import PLATFORM, REQUESTS
 
 __all__ = ["DiscordPlugin"]
@@ -51,19 +53,37 @@ class DiscordPlugin:
         """The one adapter of this package."""
         return [AdapterFactory(PLATFORM, self._open)]
 
+    @hookimpl
+    def hermes_checks(self) -> Iterable[Check]:
+        """Whether Discord knows the bot, and lets it read."""
+
+        async def look() -> Finding:
+            settings = self._settings
+            return await check(self._token(), settings.base_url, settings.token_env, settings.message_content)
+
+        return [Check(PLATFORM, look)]
+
+    @hookimpl
+    def hermes_setup(self) -> Iterable[Setup]:
+        """What `hermes init` asks."""
+        return [SETUP]
+
+    def _token(self) -> str:
+        token = self._settings.secrets.read("adapters.discord.token_env", self._settings.token_env)
+        if token is None:
+            raise ConfigError(
+                "adapters.discord.token_env names no variable.", "Write the one that holds the bot's token."
+            )
+        return token
+
     def _open(self, options: Mapping[str, Any]) -> Adapter:
         """Options: `data_dir`, where the adapter keeps what it has seen; without it nothing is kept."""
         from hermes_discord.adapter import DiscordAdapter  # half a second that a start without Discord saves
 
         settings = self._settings
-        token = settings.secrets.read("adapters.discord.token_env", settings.token_env)
-        if token is None:
-            raise ConfigError(
-                "adapters.discord.token_env names no variable.", "Write the one that holds the bot's token."
-            )
         data_dir = options.get("data_dir")
         return DiscordAdapter(
-            token,
+            self._token(),
             base_url=settings.base_url,
             gateway_url=settings.gateway_url,
             message_content=settings.message_content,

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from hermes_core.adapter import Adapter, AdapterFactory
+from hermes_core.checks import Check, Finding, Setup
 from hermes_core.config import Config, Secrets
 from hermes_core.errors import ConfigError
 from hermes_core.hookspecs import hookimpl
 from hermes_core.route import Problem, Request, Response, Route, Site
+from hermes_slack.check import check, setup
 
 if TYPE_CHECKING:
-    from hermes_slack.adapter import SlackAdapter
+    from hermes_slack.adapter import App, SlackAdapter
 
 __all__ = ["SlackPlugin"]
 
@@ -63,17 +65,38 @@ class SlackPlugin:
             return ()
         return [Route("POST", "/slack/events", self._webhook, open=True)]
 
+    @hookimpl
+    def hermes_checks(self) -> Iterable[Check]:
+        """Whether Slack accepts the tokens."""
+
+        async def look() -> Finding:
+            return await check(self._app())
+
+        return [Check("slack", look)]
+
+    @hookimpl
+    def hermes_setup(self) -> Iterable[Setup]:
+        """What `hermes init` asks."""
+        return [setup()]
+
     async def _webhook(self, request: Request) -> Response:
         if self._adapter is None:
             raise Problem(503, "The agent is not connected yet.", headers={"Retry-After": "5"})
         return await self._adapter.webhook(request)
 
     def _open(self, options: Mapping[str, Any]) -> Adapter:
-        from hermes_slack.adapter import App, SlackAdapter  # aiohttp takes longer to import than a start may
+        from hermes_slack.adapter import SlackAdapter  # aiohttp takes longer to import than a start may
+
+        data_dir = options.get("data_dir")
+        self._adapter = SlackAdapter(self._app(), Path(data_dir) / "slack" if data_dir else None)
+        return self._adapter
+
+    def _app(self) -> App:
+        from hermes_slack.adapter import App
 
         settings = self._settings
         socket = settings.mode == "socket"
-        app = App(
+        return App(
             self._secret("bot_token_env", settings.bot_token_env),
             self._secret("app_token_env", settings.app_token_env) if socket else "",
             "" if socket else self._secret("signing_secret_env", settings.signing_secret_env),
@@ -81,9 +104,6 @@ class SlackPlugin:
             settings.follow_threads,
             self._catch_up,
         )
-        data_dir = options.get("data_dir")
-        self._adapter = SlackAdapter(app, Path(data_dir) / "slack" if data_dir else None)
-        return self._adapter
 
     def _secret(self, key: str, variable: str) -> str:
         secret = self._settings.secrets.read(f"adapters.slack.{key}", variable)

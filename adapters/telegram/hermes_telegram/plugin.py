@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from hermes_core.adapter import Adapter, AdapterFactory
+from hermes_core.checks import Check, Setup
 from hermes_core.config import Config
 from hermes_core.hookspecs import hookimpl
 from hermes_core.route import Problem, Request, Response, Route, Site
+from hermes_telegram.check import SETUP, check
 from hermes_telegram.settings import PATH, Webhook
 from hermes_telegram.settings import Settings as TelegramSettings
 
@@ -47,6 +49,16 @@ class TelegramPlugin:
     def hermes_routes(self, site: Site) -> Iterable[Route]:
         """The webhook, where it is wanted; Telegram knows no token of ours, so the route checks by itself."""
         return [Route("POST", PATH, self._brought, open=True)] if self._settings.mode == "webhook" else []
+
+    @hookimpl
+    def hermes_checks(self) -> Iterable[Check]:
+        """Whether Telegram knows the bot."""
+        return [Check("telegram", lambda: check(self._settings))]
+
+    @hookimpl
+    def hermes_setup(self) -> Iterable[Setup]:
+        """What `hermes init` asks."""
+        return [SETUP]
 
     def _open(self, options: Mapping[str, Any]) -> Adapter:
         """Options: `data_dir` (a folder; without it a restart forgets drafts and moved groups)."""

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from hermes_core.checks import Question, Setup
 from hermes_core.config import ModelSettings
 from hermes_core.hookspecs import hookimpl
 from hermes_core.models import Model, ModelFactory
@@ -46,6 +47,15 @@ class AnthropicPlugin:
     def hermes_models(self) -> Iterable[ModelFactory]:
         """See the hook."""
         return [ModelFactory("anthropic", self._open)]
+
+    @hookimpl
+    def hermes_setup(self) -> Iterable[Setup]:
+        """See the hook."""
+        questions = (
+            Question("name", "The model's name there"),
+            Question("api_key_env", "The API key", variable="ANTHROPIC_API_KEY"),
+        )
+        return [Setup("anthropic", "Anthropic", questions, table="model")]
 
     def _open(self, settings: ModelSettings) -> Model:
         from hermes_anthropic.model import open_model  # httpx takes longer to import than a start may

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import msgspec
 
-from hermes_core.errors import ConfigError
+from hermes_core.checks import Check, Finding
+from hermes_core.errors import ConfigError, HermesError
 from hermes_core.hookspecs import hookimpl
 from hermes_core.messages import Address, Role
 from hermes_core.tools import AsyncTool, Program, Tool, async_tool, tool
@@ -18,6 +20,7 @@ from hermes_core.tools import AsyncTool, Program, Tool, async_tool, tool
 __all__ = ["ShellPlugin", "ShellSettings"]
 
 _LONGEST: Final = 3600.0  # seconds that a blocking command may take
+_USUAL: Final = ("git", "grep", "find", "python3")  # programs that a model reaches for first
 _SECRET: Final = re.compile(
     r"(?:^|_)(?:TOKEN|KEY|SECRET|CREDENTIAL)S?$|PASSWORD|PASSWD|^HERMES__", re.IGNORECASE
 )
@@ -99,6 +102,19 @@ class ShellPlugin:
             )
 
         return [command]
+
+    @hookimpl
+    def hermes_checks(self) -> Iterable[Check]:
+        """See the hook."""
+
+        async def look() -> Finding:
+            if not os.access("/bin/sh", os.X_OK):
+                raise HermesError("There is no /bin/sh, which runs the commands.", "Install a shell.")
+            missing = [name for name in _USUAL if shutil.which(name) is None]
+            lacks = f"; not on PATH: {', '.join(missing)}" if missing else ""
+            return Finding(f"commands run with /bin/sh in {self._folder}{lacks}")
+
+        return [Check("shell", look)]
 
     @hookimpl
     def hermes_system_prompt(self, prompt: str, address: Address) -> str:
