@@ -146,7 +146,8 @@ class Gateway(Protocol):
         """A message was deleted on the platform: cancels it while it still waits (D9)."""
 
     def commands(self) -> tuple[KnownCommand, ...]:
-        """Every command that there is, for registration and completion."""
+        """Every command that there is, for registration and completion: the most needed first, so that
+        a platform with a limit leaves out the last ones."""
 
     def activity(self, address: Address) -> Activity:
         """What the conversation does at this instant."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from hermes_core.adapter import Activity, KnownCommand
 from hermes_core.commands import Registry
@@ -10,6 +11,12 @@ from hermes_core.messages import Address, Said, SaidKind, Step
 from hermes_core.router import Router
 
 __all__ = ["AdapterGateway"]
+
+# What people need to get out of a trouble, and what every guide names: platforms with a limit drop the last.
+_FIRST: Final = (
+    "stop", "new", "help", "status", "interrupt", "queue", "steer", "after", "followup", "reply", "busy",
+    "jobs", "job",
+)  # fmt: skip
 
 
 class AdapterGateway:
@@ -30,8 +37,10 @@ class AdapterGateway:
         await self._router.deleted(address, id)
 
     def commands(self) -> tuple[KnownCommand, ...]:
-        """Every command that there is."""
-        return tuple(KnownCommand(one.name, one.help, one.usage, one.aliases) for one in self._commands.all())
+        """Every command that there is, the most needed first (case 31)."""
+        places = {name: place for place, name in enumerate(_FIRST)}
+        found = sorted(self._commands.all(), key=lambda one: places.get(one.name, len(places)))
+        return tuple(KnownCommand(one.name, one.help, one.usage, one.aliases) for one in found)
 
     def activity(self, address: Address) -> Activity:
         """What the conversation does at this instant."""

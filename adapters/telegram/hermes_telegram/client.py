@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import telegram
@@ -14,19 +14,23 @@ from telegram.error import BadRequest, ChatMigrated, TelegramError
 
 from hermes_core.adapter import KnownCommand
 from hermes_core.markup import Part
-from hermes_core.messages import Address
+from hermes_core.messages import Address, Attachment
 from hermes_telegram import limits, render
 from hermes_telegram.convert import GENERAL, message_id
+from hermes_telegram.files import is_photo, opened
 from hermes_telegram.memory import Memory
+from hermes_telegram.render import Content
 from hermes_telegram.request import Request, failure
 
-__all__ = ["Client", "make_bot"]
+__all__ = ["Client", "make_bot", "native"]
 
 log = logging.getLogger("hermes.telegram")
 
 T = TypeVar("T")
 _PREVIEW: Final = telegram.LinkPreviewOptions(is_disabled=True)  # a preview makes Telegram fetch the address
 _UNCHANGED: Final = "message is not modified"
+_LOST: Final = "📎 {name} could not be sent: {why}"
+_UPLOADED: Final = 120.0  # seconds in which Telegram says that it has a file
 # Errors for which the same text without its entities would be refused as well.
 _PLAIN_FAILS: Final = (
     "chat not found",
@@ -34,6 +38,7 @@ _PLAIN_FAILS: Final = (
     "not enough rights",
     "text is empty",
     "topic_closed",
+    "entity too large",
 )
 
 
@@ -58,50 +63,98 @@ class Client:
         self.bot = bot
         self._memory = memory
 
-    async def post(self, address: Address, part: Part, *, answers: str | None, repeat: bool) -> str:
+    async def post(self, address: Address, content: Content, *, answers: int | None, repeat: bool) -> str:
         """Post a message; gives its id. Entities that the platform refuses are left out (R1)."""
-        shown = render.marked(part) if repeat else part
+        shown = render.marked(content.part) if repeat else content.part
         reply = None
         if answers is not None:
-            number = self._number(answers)
-            reply = telegram.ReplyParameters(number, allow_sending_without_reply=True)
-        thread = int(address.thread) if address.thread not in (None, GENERAL) else None
+            reply = telegram.ReplyParameters(answers, allow_sending_without_reply=True)
+        place: dict[str, Any] = {
+            "message_thread_id": int(address.thread) if address.thread not in (None, GENERAL) else None,
+            "reply_parameters": reply,
+            "reply_markup": render.keyboard(content.choices),
+        }
 
-        async def once(chat: int, entities: bool) -> telegram.Message:
+        async def text(chat: int, part: Part, entities: bool) -> telegram.Message:
             return await self.bot.send_message(
                 chat,
-                shown.text,
-                entities=render.entities(shown) if entities else None,
-                message_thread_id=thread,
-                reply_parameters=reply,
+                part.text,
+                entities=render.entities(part) if entities else None,
                 link_preview_options=_PREVIEW,
+                **place,
             )
 
-        sent = await self._call(address, lambda chat: _or_plain(chat, shown, once))
+        async def posted(chat: int) -> telegram.Message:
+            file = content.file
+            if file is None:
+                return await _or_plain(shown, lambda entities: text(chat, shown, entities))
+            try:
+                return await _or_plain(shown, lambda entities: self._file(chat, file, shown, entities, place))
+            except (BadRequest, OSError) as error:
+                why = error.message if isinstance(error, BadRequest) else "it cannot be read any more"
+                log.error("%s could not be sent: %s", file.name, why)
+            lost = Part(_LOST.format(name=file.name, why=why))
+            if not shown.text:
+                return await text(chat, lost, False)
+            return await _or_plain(shown, lambda entities: text(chat, _below(shown, lost), entities))
+
+        sent = await self._call(address, posted)
         return message_id(sent.chat.id, int(address.channel), sent.message_id)
 
-    async def edit(self, address: Address, id: str, part: Part) -> str:
+    async def _file(
+        self, chat: int, file: Attachment, caption: Part, entities: bool, place: Mapping[str, Any]
+    ) -> telegram.Message:
+        """A photo where Telegram takes it for one, else a document. `BadRequest`, `OSError`: it is not sent."""
+        more = {
+            "caption": caption.text or None,
+            "caption_entities": render.entities(caption) if entities else None,
+            "read_timeout": _UPLOADED,
+            **place,
+        }
+        if is_photo(file):
+            try:
+                with opened(file) as content:
+                    return await self.bot.send_photo(chat, content, **more)
+            except BadRequest as error:
+                if not _is_about_photo(error):
+                    raise
+        with opened(file) as content:
+            return await self.bot.send_document(chat, content, disable_content_type_detection=True, **more)
+
+    async def edit(self, address: Address, id: str, content: Content) -> str:
         """Replace what a message shows; one that shows it already is no error. `permanent`: it is gone."""
+        part = content.part
 
         async def once(chat: int, entities: bool) -> None:
             try:
                 await self.bot.edit_message_text(
                     part.text,
                     chat,
-                    self._number(id),
+                    _number(id),
                     entities=render.entities(part) if entities else None,
                     link_preview_options=_PREVIEW,
+                    reply_markup=render.keyboard(content.choices),
                 )
             except BadRequest as error:
                 if _UNCHANGED not in error.message.lower():
                     raise
 
-        await self._call(address, lambda chat: _or_plain(chat, part, once))
+        await self._call(address, lambda chat: _or_plain(part, lambda entities: once(chat, entities)))
         return id
+
+    async def pressed(self, query: str, note: str = "") -> None:
+        """Tell who pressed a button that it was taken, else his client waits; `note` is shown to him.
+
+        Raises nothing: after some minutes Telegram takes no answer any more, and what was pressed is kept.
+        """
+        try:
+            await self.bot.answer_callback_query(query, note or None, show_alert=bool(note))
+        except TelegramError as error:
+            log.info("the press of a button could not be answered: %s", error)
 
     async def delete(self, address: Address, id: str) -> str:
         """Remove a message."""
-        await self._call(address, lambda chat: self.bot.delete_message(chat, self._number(id)))
+        await self._call(address, lambda chat: self.bot.delete_message(chat, _number(id)))
         return id
 
     async def typing(self, address: Address) -> None:
@@ -111,14 +164,12 @@ class Client:
             address, lambda chat: self.bot.send_chat_action(chat, "typing", message_thread_id=thread)
         )
 
-    async def react(self, address: Address, id: str, emoji: str) -> None:
+    async def react(self, address: Address, number: int, emoji: str) -> None:
         """Put the bot's own reaction on a message; "" takes it away."""
-        await self._call(
-            address, lambda chat: self.bot.set_message_reaction(chat, self._number(id), emoji or None)
-        )
+        await self._call(address, lambda chat: self.bot.set_message_reaction(chat, number, emoji or None))
 
     async def register(self, known: Iterable[KnownCommand]) -> list[str]:
-        """Register commands; gives the names that found no place, or cannot be written on Telegram."""
+        """Register commands, in their order; gives the names that found no place, or cannot be written on Telegram."""
         fitting: list[telegram.BotCommand] = []
         left: list[str] = []
         for one in known:
@@ -133,9 +184,6 @@ class Client:
             raise failure(error) from error
         return left
 
-    def _number(self, id: str) -> int:
-        return int(id.rpartition("/")[2])
-
     async def _call(self, address: Address, call: Callable[[int], Awaitable[T]]) -> T:
         try:
             try:
@@ -148,13 +196,32 @@ class Client:
             raise failure(error) from error
 
 
-async def _or_plain(chat: int, part: Part, once: Callable[[int, bool], Awaitable[Any]]) -> Any:
-    """With entities, and where the platform refuses those, without; never for any other reason (R1)."""
+def native(id: str | None) -> int | None:
+    """Telegram's number of a message that can be answered or marked; None for what is no message: a press."""
+    number = (id or "").rpartition("/")[2]
+    return int(number) if number.isdecimal() else None
+
+
+def _number(id: str) -> int:
+    return int(id.rpartition("/")[2])
+
+
+def _below(part: Part, line: Part) -> Part:
+    return Part(f"{part.text}\n\n{line.text}", part.entities)
+
+
+def _is_about_photo(error: BadRequest) -> bool:
+    text = error.message.lower()
+    return "photo" in text or "image" in text
+
+
+async def _or_plain(part: Part, once: Callable[[bool], Awaitable[T]]) -> T:
+    """With entities, and where the platform refuses those, without; never for any other reason (R1, case 38)."""
     try:
-        return await once(chat, True)
+        return await once(True)
     except BadRequest as error:
         text = error.message.lower()
         if not part.entities or "entit" not in text or any(known in text for known in _PLAIN_FAILS):
             raise
         log.warning("Telegram refuses the formatting, the text goes out plain: %s", error.message)
-        return await once(chat, False)
+        return await once(False)

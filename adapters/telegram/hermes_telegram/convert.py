@@ -16,7 +16,18 @@ from telegram.constants import ChatType, MessageEntityType
 from hermes_core.messages import Address, Attachment, Author, Message, first_words
 from hermes_telegram.limits import NEARLY_FULL
 
-__all__ = ["GENERAL", "PLATFORM", "Edited", "Ignored", "Me", "Migrated", "Taken", "convert", "message_id"]
+__all__ = [
+    "GENERAL",
+    "PLATFORM",
+    "Edited",
+    "Ignored",
+    "Me",
+    "Migrated",
+    "Pressed",
+    "Taken",
+    "convert",
+    "message_id",
+]
 
 PLATFORM: Final = "telegram"
 GENERAL: Final = "1"  # the General topic of a forum
@@ -58,6 +69,17 @@ class Migrated(msgspec.Struct, frozen=True):
     new: int
 
 
+class Pressed(msgspec.Struct, frozen=True):
+    """A button was pressed: as if the person had typed what it sends. `query` is to be answered in any case.
+
+    `message` is None where Telegram does not say any more where the button stood, or it is not ours. Telegram
+    does not say when it was pressed either: `sent` is left to who takes it.
+    """
+
+    query: str
+    message: Message | None
+
+
 class Ignored(msgspec.Struct, frozen=True):
     """Nothing for the agent; `why` is for the log."""
 
@@ -69,8 +91,10 @@ def message_id(chat: int, channel: int, id: int) -> str:
     return str(id) if chat == channel else f"{chat}/{id}"
 
 
-def convert(update: telegram.Update, me: Me) -> Taken | Edited | Migrated | Ignored:
+def convert(update: telegram.Update, me: Me) -> Taken | Edited | Migrated | Pressed | Ignored:
     """What an update is for the agent."""
+    if update.callback_query is not None:
+        return _pressed(update.callback_query, me)
     if update.edited_message is not None:
         return _edited(update.edited_message, me)
     message = update.message
@@ -111,6 +135,22 @@ def _edited(message: telegram.Message, me: Me) -> Edited | Ignored:
         return Ignored("not edited by a person")
     id_ = message_id(message.chat.id, me.channel(message.chat.id), message.message_id)
     return Edited(_address(message, me), id_, _text(message, me))
+
+
+def _pressed(query: telegram.CallbackQuery, me: Me) -> Pressed:
+    under = query.message
+    if under is None or not query.data:
+        return Pressed(query.id, None)
+    if isinstance(under, telegram.Message) and under.is_accessible:
+        address = _address(under, me)
+    elif under.chat.is_forum:  # an old message: its topic is not told any more
+        return Pressed(query.id, None)
+    else:
+        address = Address(PLATFORM, str(me.id), str(me.channel(under.chat.id)))
+    user = query.from_user
+    author = Author(str(user.id), user.full_name or user.username or "")
+    group = under.chat.type != ChatType.PRIVATE
+    return Pressed(query.id, Message(f"press:{query.id}", address, author, query.data, group=group))
 
 
 def _address(message: telegram.Message, me: Me) -> Address:

@@ -10,6 +10,7 @@ from hermes_core.pacing import Rate, Tempo
 __all__ = [
     "ACCOUNT",
     "ALBUM_OR_PASTE",
+    "CAPTION",
     "COMMANDS",
     "COMMAND_DESCRIPTION",
     "COMMAND_NAME",
@@ -17,6 +18,8 @@ __all__ = [
     "GROUP",
     "GROUP_TEMPO",
     "NEARLY_FULL",
+    "PHOTO",
+    "PHOTOS",
     "POLL",
     "PRIVATE",
     "REACTIONS",
@@ -24,6 +27,8 @@ __all__ = [
     "TEXT",
     "TYPING",
     "TYPING_AFTER",
+    "UPLOAD",
+    "UPLOAD_LOCAL",
     "rates",
 ]
 
@@ -36,7 +41,13 @@ ALBUM_OR_PASTE: Final = 5.0  # seconds for which what follows such a part is tak
 COMMANDS: Final = 100
 COMMAND_NAME: Final = re.compile(r"[a-z0-9_]{1,32}")
 COMMAND_DESCRIPTION: Final = 256
+CAPTION: Final = 1024  # core.telegram.org/bots/api#senddocument: "0-1024 characters after entities parsing"
 DOWNLOAD: Final = 20 * 1024 * 1024  # bytes; core.telegram.org/bots/api#getfile
+# bytes; core.telegram.org/bots/api#sending-files, and #using-a-local-bot-api-server for one's own server
+UPLOAD: Final = 50_000_000
+UPLOAD_LOCAL: Final = 2_000_000_000
+PHOTO: Final = 10_000_000  # bytes; #sendphoto; what is larger goes as a document
+PHOTOS: Final = frozenset({"image/jpeg", "image/png", "image/webp"})
 TYPING: Final = 4.0  # seconds; the sign lasts 5 (core.telegram.org/bots/api#sendchataction)
 TYPING_AFTER: Final = 0.4  # seconds; a reply that is sooner needs no sign, which is a call of its own
 POLL: Final = 30  # seconds of one long poll; the platform takes up to 50

@@ -18,12 +18,14 @@ _DRAFTS: Final = 200  # conversations whose last draft is remembered
 class Draft(msgspec.Struct, frozen=True):
     """A text that is shown while it is written: its turn, its messages, and what stands in them.
 
-    `text` is empty once it is whole; its ids are kept, so that a repeated reply finds its messages.
+    `text` is empty once it is whole; its ids are kept, so that a repeated reply finds its messages. `files`
+    are those of them that are files.
     """
 
     turn: int
     ids: tuple[str, ...]
     text: str = ""
+    files: tuple[str, ...] = ()
 
 
 class _Kept(msgspec.Struct):
@@ -74,6 +76,12 @@ class Memory:
         if len(drafts) > _DRAFTS:
             del drafts[next(iter(drafts))]
         self._write()
+
+    def whole(self, address: str, turn: int, *, keep: bool) -> None:
+        """The draft of this turn is whole; `keep`: its messages are the reply, and found by a repeated one."""
+        draft = self._kept.drafts.get(address)
+        if draft is not None and draft.turn == turn:
+            self.showing(address, msgspec.structs.replace(draft, text="") if keep else Draft(turn, ()))
 
     def drafts(self) -> dict[str, Draft]:
         """What was shown when it was last noted, by address."""

@@ -10,30 +10,61 @@ import telegram
 
 from hermes_core.markup import PLAIN, TELEGRAM, TELEGRAM_MENTIONS, Part, parse, pinging_nobody, plain, split
 from hermes_core.markup.characters import utf16
+from hermes_core.messages import Attachment, Choice, Outgoing
 from hermes_core.pacing import Cut
-from hermes_telegram.limits import TEXT
+from hermes_telegram.limits import CAPTION, TEXT
 
-__all__ = ["INTERRUPTED", "REPEAT", "cutter", "entities", "marked"]
+__all__ = ["INTERRUPTED", "REPEAT", "Content", "Cutter", "entities", "keyboard", "marked"]
 
 REPEAT: Final = "↻ (may be a repeat)\n\n"
 INTERRUPTED: Final = "✂ _interrupted_"
 _ROOM: Final = TEXT - len(REPEAT)  # every message can take the mark
+_CAPTION_ROOM: Final = CAPTION - len(REPEAT)
 
 
-def cutter(*, pings: bool = False) -> Cut:
+class Content(msgspec.Struct, frozen=True):
+    """One message: its text, the buttons under it, and the file whose caption the text is."""
+
+    part: Part
+    choices: tuple[Choice, ...] = ()
+    file: Attachment | None = None
+
+
+class Cutter:
     """How a text becomes messages: plain while it is written, formatted at the end.
 
     A name with an @ rings at nobody unless `pings` (R4, E11).
     """
-    final_dialect = TELEGRAM if pings else pinging_nobody(TELEGRAM, TELEGRAM_MENTIONS)
-    draft_dialect = PLAIN if pings else pinging_nobody(PLAIN, TELEGRAM_MENTIONS)
 
-    def cut(text: str, final: bool) -> Sequence[Part]:
-        if final:
-            return split(parse(text), final_dialect, _ROOM)
-        return split(plain(text), draft_dialect, _ROOM)
+    def __init__(self, *, pings: bool = False) -> None:
+        self._final = TELEGRAM if pings else pinging_nobody(TELEGRAM, TELEGRAM_MENTIONS)
+        self._draft = PLAIN if pings else pinging_nobody(PLAIN, TELEGRAM_MENTIONS)
 
-    return cut
+    def __call__(self, text: str, final: bool) -> Sequence[Content]:
+        """A text alone."""
+        tree, dialect = (parse(text), self._final) if final else (plain(text), self._draft)
+        return [Content(part) for part in split(tree, dialect, _ROOM)]
+
+    def whole(self, outgoing: Outgoing, *, drafted: bool) -> Cut:
+        """The text of `outgoing` with its buttons and files.
+
+        A text that is short enough is the caption of the first file, unless it is `drafted` already: a
+        message cannot become a file.
+        """
+
+        def cut(text: str, final: bool) -> Sequence[Content]:
+            shown = list(self(text, final))
+            if not final:
+                return shown
+            files = [Content(Part(""), (), one) for one in outgoing.attachments]
+            if files and not drafted and len(shown) == 1 and len(shown[0].part.text) <= _CAPTION_ROOM:
+                files[0] = msgspec.structs.replace(files[0], part=shown.pop().part)
+            under = shown or files
+            if under and outgoing.choices:
+                under[-1] = msgspec.structs.replace(under[-1], choices=outgoing.choices)
+            return [*shown, *files]
+
+        return cut
 
 
 def entities(part: Part) -> list[telegram.MessageEntity]:
@@ -48,6 +79,15 @@ def entities(part: Part) -> list[telegram.MessageEntity]:
         )
         for one in part.entities
     ]
+
+
+def keyboard(choices: Sequence[Choice]) -> telegram.InlineKeyboardMarkup | None:
+    """Buttons, one in a row: so that a label is read whole on a telephone."""
+    if not choices:
+        return None
+    return telegram.InlineKeyboardMarkup(
+        [[telegram.InlineKeyboardButton(one.label, callback_data=one.send)] for one in choices]
+    )
 
 
 def marked(part: Part) -> Part:

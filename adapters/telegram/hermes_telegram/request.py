@@ -66,6 +66,8 @@ class Request(HTTPXRequest):
             raise Flood(_retry_after(body))
         if status >= httpx.codes.INTERNAL_SERVER_ERROR:
             raise ServerTrouble(status)
+        if status == httpx.codes.REQUEST_ENTITY_TOO_LARGE:  # its body may be a proxy's page
+            raise BadRequest("Request Entity Too Large")
         self.last = body
         return status, body
 

@@ -19,13 +19,15 @@ Mode = Annotated[str, msgspec.Meta(extra={"choices": ("polling", "webhook")})]
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """`base_url`: root of the Bot API server. `drafts`: show replies while they are written. `pings`: names
-    with an @ in replies ring (R4). `paced`: keep Telegram's limits; False for a server without any.
+    """`base_url`: root of the Bot API server. `local_server`: that server is one's own, begun with `--local`,
+    and takes files of up to 2 GB. `drafts`: show replies while they are written. `pings`: names with an @ in
+    replies ring (R4). `paced`: keep Telegram's limits; False for a server without any.
     """
 
     token_env: str = "TELEGRAM_BOT_TOKEN"  # noqa: S105 - the name of a variable
     mode: Mode = "polling"
     base_url: str = "https://api.telegram.org"
+    local_server: bool = False
     drafts: bool = True
     pings: bool = False
     paced: bool = True

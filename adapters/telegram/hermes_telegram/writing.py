@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
+
+import msgspec
 
 from hermes_core.adapter import Broken, Drafted, Progress
 from hermes_core.errors import SendError
 from hermes_core.markup import Part
 from hermes_core.messages import Address, Outgoing
-from hermes_core.pacing import Action, Budget, Cut, Delete, Delta, Edit, Live, Post, Slot, Stopped, Stream
+from hermes_core.pacing import Action, Budget, Delete, Delta, Edit, Live, Post, Slot, Stopped, Stream
 from hermes_telegram import limits, render
 from hermes_telegram.client import Client
 from hermes_telegram.memory import Draft, Memory
@@ -77,7 +79,7 @@ class Writing:
         self,
         client: Client,
         budget: Budget,
-        cut: Cut,
+        cut: render.Cutter,
         memory: Memory,
         spawn: Spawn,
         clock: Callable[[], float],
@@ -95,7 +97,7 @@ class Writing:
 
     # ---- drafts
 
-    def drafted(self, address: Address, drafted: Drafted, answers: str | None) -> None:
+    def drafted(self, address: Address, drafted: Drafted, answers: int | None) -> None:
         """More of a text. `answers`: the message that its first message answers natively."""
         text = self._newest.get(address)
         if text is None or (text.turn, text.part) != (drafted.turn, drafted.part):
@@ -114,16 +116,16 @@ class Writing:
         if text is not None:
             self._spawn(self._unclaimed(address, text))
 
-    def _begin(self, address: Address, turn: int, part: int, answers: str | None) -> _Text:
+    def _begin(self, address: Address, turn: int, part: int, answers: int | None) -> _Text:
         last = self._newest.get(address)
         if last is not None:
             if last.turn == turn:  # a text before a tool call; the first answers for all of them
                 answers = None
-                self._spawn(self._finish(last))
+                self._spawn(self._finish(address, last))
             else:
                 self._spawn(self._unclaimed(address, last))
-        slots = self._slots(address, turn)
-        live = self._live(address, turn, None if slots else answers, slots)
+        left = self._left_of(address, turn)
+        live = self._live(address, turn, None if left else answers, left)
         text = _Text(turn, part, live, last.ended if last is not None else None)
         self._newest[address] = self._replies.setdefault(address, {})[turn] = text
         self._spawn(self._write(address, text))
@@ -140,13 +142,14 @@ class Writing:
         """A text whose turn has ended stands as it is, unless its reply comes, as it mostly does at once."""
         await asyncio.sleep(_UNCLAIMED)
         if self._replies.get(address, {}).get(text.turn) is text:
-            await self._finish(text)
+            await self._finish(address, text)
 
-    async def _finish(self, text: _Text) -> None:
+    async def _finish(self, address: Address, text: _Text) -> None:
         """It is whole as it stands; formatted."""
         try:
             await text.after()
             await text.live.finish(text.live.stream.text)
+            self._memory.whole(str(address), text.turn, keep=False)
         except SendError as error:
             log.warning("a text could not be completed: %s", error)
         finally:
@@ -157,36 +160,47 @@ class Writing:
         if self._newest.get(address) is text:
             del self._newest[address]
 
-    def _slots(self, address: Address, turn: int) -> tuple[Slot, ...]:
-        """The messages of this turn's draft that an earlier run posted; one of another turn gets its mark."""
+    def _left_of(self, address: Address, turn: int) -> Draft | None:
+        """What an earlier run showed of this turn; what it showed of another one gets its mark."""
         draft = self._left.pop(str(address), None)
-        if draft is None:
-            return ()
-        if draft.turn == turn:
-            return tuple(Slot(id_, None) for id_ in draft.ids)
+        if draft is None or draft.turn == turn:
+            return draft
         if draft.text:
-            slots = tuple(Slot(id_, None) for id_ in draft.ids)
-            live = self._live(address, draft.turn, None, slots)
-            live.tell(Delta(draft.text))
-            live.tell(Stopped(render.INTERRUPTED))
-            self._spawn(live.run())
-        return ()
+            self._spawn(self._close(address, draft))
+        return None
+
+    async def _close(self, address: Address, draft: Draft) -> None:
+        """Nobody will complete this draft of an earlier run: it ends with its mark (R3)."""
+        live = self._live(address, draft.turn, None, draft)
+        live.tell(Delta(draft.text))
+        live.tell(Stopped(render.INTERRUPTED))
+        await live.run()
+
+    async def abandoned(self, settled: Callable[[Address], Awaitable[None]]) -> None:
+        """Close the drafts of an earlier run whose turns do not go on. `settled` waits until a turn would have."""
+        for key in [key for key, draft in self._left.items() if draft.text]:
+            address = Address.parse(key)
+            await settled(address)
+            draft = self._left.pop(key, None)
+            if draft is not None:
+                self._spawn(self._close(address, draft))
 
     # ---- replies
 
-    async def deliver(self, outgoing: Outgoing, answers: str | None) -> tuple[str, ...]:
+    async def deliver(self, outgoing: Outgoing, answers: int | None) -> tuple[str, ...]:
         """Show this message whole; gives its ids. It completes the draft of its turn where there is one."""
         address = outgoing.address
         turn = int(outgoing.turn) if outgoing.turn.isdigit() else 0
         text = self._reply(address, turn)
         if text is not None:
-            return await self._completed(address, text, outgoing.text)
+            return await self._completed(address, text, outgoing)
         wait = self._budget.blocked_until(address.channel) - self._clock()
         if wait > _PARKED:
             raise SendError("Telegram takes no more messages for a while.", retry_after=wait)
-        slots = self._slots(address, turn) if turn else ()
-        repeat = outgoing.repeat and not slots
-        live = self._live(address, 0, answers, slots, first=True)
+        left = self._left_of(address, turn) if turn else None
+        repeat = outgoing.repeat and not left
+        live = self._live(address, turn if left else 0, answers, left, first=True)
+        live.stream = self._with_all(live.stream, outgoing)
         try:
             return await live.finish(render.REPEAT + outgoing.text if repeat else outgoing.text)
         except _Unsent as unsent:
@@ -200,31 +214,40 @@ class Writing:
             self._replies[address] = later
         return texts.get(turn)
 
-    async def _completed(self, address: Address, text: _Text, whole: str) -> tuple[str, ...]:
+    async def _completed(self, address: Address, text: _Text, outgoing: Outgoing) -> tuple[str, ...]:
         try:
             await text.after()
-            ids = await text.live.finish(whole)
+            text.live.stream = self._with_all(text.live.stream, outgoing)
+            ids = await text.live.finish(outgoing.text)
+            self._memory.whole(str(address), text.turn, keep=True)
         finally:
             self._forget(address, text)
-        if ids:
-            self._memory.showing(str(address), Draft(text.turn, ids))
         return ids
+
+    def _with_all(self, stream: Stream, outgoing: Outgoing) -> Stream:
+        """The stream, ending with the files and buttons of its reply."""
+        if not (outgoing.attachments or outgoing.choices):
+            return stream
+        drafted = bool(stream.slots or stream.running or stream.unsure)
+        return msgspec.structs.replace(stream, cut=self._cut.whole(outgoing, drafted=drafted))
 
     def _live(
         self,
         address: Address,
         turn: int,
-        answers: str | None,
-        slots: tuple[Slot, ...],
+        answers: int | None,
+        left: Draft | None,
         *,
         first: bool = False,
     ) -> Live:
         """A text for this conversation. `turn`: remember it as its draft. `first`: see `_Unsent`."""
         tempo = limits.GROUP_TEMPO if address.channel.startswith("-") else limits.TEMPO
+        slots = tuple(Slot(id_, None) for id_ in left.ids) if left else ()
+        files = list(left.files) if left else []
 
         async def perform(action: Action) -> str:
             try:
-                id_ = await self._perform(address, action, answers)
+                id_ = await self._perform(address, action, answers, files)
             except SendError as error:
                 known = not (error.unknown or error.permanent)
                 if first and known and isinstance(action, Post) and action.index == 0 and not action.repeat:
@@ -236,17 +259,26 @@ class Writing:
                 ids = live.stream.ids
                 shown = (*ids, id_) if isinstance(action, Post) else ids
                 text = "" if live.stream.final else live.stream.text
-                self._memory.showing(str(address), Draft(turn, shown, text))
+                self._memory.showing(str(address), Draft(turn, shown, text, tuple(files)))
             return id_
 
         live = Live(Stream(self._cut, tempo, slots), perform, self._budget, address.channel, self._clock)
         return live
 
-    async def _perform(self, address: Address, action: Action, answers: str | None) -> str:
+    async def _perform(self, address: Address, action: Action, answers: int | None, files: list[str]) -> str:
+        """Carry it out; gives the message's id, which goes into `files` where it is one."""
         match action:
-            case Post():
+            case Post(content=content):
                 reply = answers if action.index == 0 else None
-                return await self._client.post(address, action.content, answers=reply, repeat=action.repeat)
+                id_ = await self._client.post(address, content, answers=reply, repeat=action.repeat)
+                if content.file is not None:
+                    files.append(id_)
+                return id_
+            case Edit(content=content) if content.file is not None:
+                if action.id in files:  # an earlier run sent it
+                    return action.id
+                await self._client.delete(address, action.id)
+                raise SendError("A text cannot become a file: it is sent anew.", permanent=True)
             case Edit():
                 return await self._client.edit(address, action.id, action.content)
             case Delete():
@@ -267,7 +299,7 @@ class Writing:
 
     def _job_live(self, address: Address, stream: Stream) -> Live:
         async def perform(action: Action) -> str:
-            return await self._perform(address, action, None)
+            return await self._perform(address, action, None, [])
 
         return Live(stream, perform, self._budget, address.channel, self._clock)
 
@@ -285,5 +317,5 @@ class Writing:
             self._jobs.pop(key, None)
 
 
-def _one_line(text: str, final: bool) -> list[Part]:
-    return [Part(text[: limits.TEXT])] if text.strip() else []
+def _one_line(text: str, final: bool) -> list[render.Content]:
+    return [render.Content(Part(text[: limits.TEXT]))] if text.strip() else []

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from hermes_core.errors import ConfigError, SendError
-from hermes_core.messages import Attachment
+from hermes_core.errors import ConfigError
 from hermes_core.route import Problem, Request
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.telegram import Fault, Refusal, TelegramServer
@@ -127,20 +126,6 @@ async def test_a_webhook_without_a_public_address_is_refused_at_the_start(open_h
     with pytest.raises(ConfigError, match="public_url"):
         async with house:
             pass
-
-
-async def test_files_can_be_fetched_and_their_limit_is_said(
-    open_house: Any, telegram: TelegramServer
-) -> None:
-    telegram.store("abc", b"content")
-    async with open_house() as house:
-        await house.up()
-        adapter = house.runtime.services.adapters["telegram"]
-        assert await adapter.fetch(Attachment("a.txt", "text/plain", 7, "abc")) == b"content"
-        with pytest.raises(SendError, match="20 MB"):
-            await adapter.fetch(Attachment("a.iso", size=21 * 2**20, ref="big"))
-        with pytest.raises(SendError, match="file_id"):
-            await adapter.fetch(Attachment("a.txt", size=1, ref="none"))
 
 
 async def test_a_stop_is_quick_though_a_long_poll_is_under_way(

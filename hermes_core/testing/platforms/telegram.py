@@ -21,8 +21,10 @@ import json
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, Self
 
+from hermes_core.testing.platforms import telegram_media as media
 from hermes_core.testing.platforms import telegram_wire as wire
 from hermes_core.testing.platforms.telegram_rules import (
     GENERAL,
@@ -33,6 +35,7 @@ from hermes_core.testing.platforms.telegram_rules import (
     Refusal,
     Window,
     check_commands,
+    check_keyboard,
     check_text,
     decoded,
     flood,
@@ -42,13 +45,17 @@ from hermes_core.testing.platforms.telegram_rules import (
 __all__ = ["Call", "Chat", "Fault", "Limits", "Refusal", "TelegramServer", "flood"]
 
 ANN: Final = 7  # the person who writes where nobody else is named; also the id of her private chat
-MAX_DOWNLOAD: Final = 20 * 1024 * 1024
-_PACED: Final = frozenset({"sendMessage", "editMessageText", "deleteMessage", "sendChatAction"})
+_PACED: Final = frozenset(
+    {"sendMessage", "sendPhoto", "sendDocument", "editMessageText", "deleteMessage", "sendChatAction"}
+)
 _REACTIONS: Final = frozenset("👍👎🔥🎉🤔👌👀⚡🫡✍")
 
 
 class TelegramServer:
-    """See the head of this module. `privacy`: in groups only what is meant for the bot is delivered."""
+    """See the head of this module. `privacy`: in groups only what is meant for the bot is delivered.
+
+    `folder`: it is one's own server, begun with `--local`, and keeps files there.
+    """
 
     def __init__(
         self,
@@ -57,17 +64,24 @@ class TelegramServer:
         *,
         limits: Limits | None = None,
         privacy: bool = True,
+        folder: Path | None = None,
     ) -> None:
         self.token = token
         self.username = username
+        self.folder = folder
+        self.max_upload = media.MAX_UPLOAD
         self.id = int(token.split(":")[0])
         self.calls: list[Call] = []
         self.chats: dict[int, Chat] = {}
         self.commands: list[dict[str, str]] = []
         self.files: dict[str, bytes] = {}
+        self.presses: dict[str, str | None] = {}  # by query: what was answered; None while the client waits
         self.webhook = ""
         self.offset = 0  # updates below it are confirmed
         self._secret = ""
+        self._allowed: list[str] = []
+        self._last: dict[str, Any] = {}
+        self._push_error: tuple[int, str] | None = None
         self._limits = limits
         self._privacy = privacy
         self._listener = wire.Listener(self._answer)
@@ -151,6 +165,29 @@ class TelegramServer:
         """Deliver a message a second time, under an update id of its own."""
         self._deliver("message", message)
 
+    def redeliver(self) -> None:
+        """Deliver the latest update once more, under an update id of its own."""
+        kind, what = next((kind, what) for kind, what in self._last.items() if kind != "update_id")
+        self._deliver(kind, what)
+
+    def press(self, message: dict[str, Any], label: str, user: int = ANN, *, old: bool = False) -> str:
+        """Press a button as a person; gives the query's id. `old`: Telegram tells no more of the message."""
+        buttons = itertools.chain.from_iterable(message["reply_markup"]["inline_keyboard"])
+        query = str(next(self._update_ids))
+        self.presses[query] = None
+        under = {"chat": message["chat"], "message_id": message["message_id"], "date": 0} if old else message
+        self._deliver(
+            "callback_query",
+            {
+                "id": query,
+                "from": {"id": user, "is_bot": False, "first_name": f"User {user}"},
+                "message": under,
+                "chat_instance": "1",
+                "data": next(one["callback_data"] for one in buttons if one["text"] == label),
+            },
+        )
+        return query
+
     def migrate(self, chat: int, to: int) -> None:
         """Upgrade a group to the supergroup `to`; the service messages of both are delivered."""
         old, new = self.chat(chat, "group"), self.chat(to, "supergroup", self.chat(chat).title)
@@ -160,18 +197,31 @@ class TelegramServer:
         assert new.kind == "supergroup"
 
     def fail(self, method: str, *faults: Fault) -> None:
-        """Let the next calls of this method go wrong, in this order."""
+        """Let the next calls of this method go wrong, in this order; "file" is a download, cut in its middle."""
         self._faults[method].extend(faults)
 
     # ---- what there is to see
 
     def texts(self, chat: int = ANN, thread: int | None = None) -> list[str]:
-        """What the bot's messages in this chat show, oldest first."""
+        """What the bot's messages in this chat show, oldest first; of a file its caption."""
+        return [one.get("text", one.get("caption", "")) for one in self.sent(chat, thread)]
+
+    def sent(self, chat: int = ANN, thread: int | None = None) -> list[dict[str, Any]]:
+        """The bot's messages in this chat, oldest first."""
         return [
-            one["text"]
+            one
             for one in self.chat(chat).messages.values()
             if one["from"]["id"] == self.id and (thread is None or one.get("message_thread_id") == thread)
         ]
+
+    def sent_files(self, chat: int = ANN) -> list[tuple[str, bytes]]:
+        """Kind or name, and content, of the files that the bot sent to this chat, oldest first."""
+        found = []
+        for one in self.sent(chat):
+            file = one["photo"][-1] if "photo" in one else one.get("document")
+            if file is not None:
+                found.append((file.get("file_name", "photo"), self.files[f"documents/{file['file_id']}"]))
+        return found
 
     def called(self, method: str, chat: int | None = None) -> list[Call]:
         """The calls of this method so far."""
@@ -206,7 +256,10 @@ class TelegramServer:
         return service or reply == self.id or any(e["type"] in ("bot_command", "mention") for e in entities)
 
     def _deliver(self, kind: str, message: dict[str, Any]) -> None:
-        self._updates.append({"update_id": next(self._update_ids), kind: message})
+        if self._allowed and kind not in self._allowed:
+            return
+        self._last = {"update_id": next(self._update_ids), kind: message}
+        self._updates.append(self._last)
         self._spawn(self._push() if self.webhook else self._notify())
 
     def _spawn(self, work: Any) -> None:
@@ -228,6 +281,9 @@ class TelegramServer:
                 )
             except OSError:
                 status = 0
+            if status != 200:
+                why = f"Wrong response from the webhook: {status}" if status else "Connection refused"
+                self._push_error = (int(time.time()), why)
             if status == 200 and self._updates and self._updates[0] is update:
                 self._updates.popleft()
                 self.offset = update["update_id"] + 1
@@ -240,8 +296,7 @@ class TelegramServer:
     async def _answer(self, request: wire.Incoming) -> wire.Answer:
         parts = request.path.strip("/").split("/")
         if parts[:1] == ["file"] and parts[1:2] == [f"bot{self.token}"]:
-            content = self.files.get("/".join(parts[2:]))
-            return wire.Answer(200, content, {}) if content is not None else wire.Answer(404, b"{}")
+            return self._file("/".join(parts[2:]))
         method = parts[1] if len(parts) > 1 else ""
         parameters = decoded(request.parameters)
         parameters.update(request.files)
@@ -250,7 +305,9 @@ class TelegramServer:
         try:
             if parts[0] != f"bot{self.token}":
                 raise Refusal(401, "Unauthorized")
-            if fault.cut == "before":
+            if fault.cut == "silent":
+                await request.gone.wait()
+            if fault.cut in ("before", "silent"):
                 raise wire.Hung
             if fault.refusal is not None:
                 raise fault.refusal
@@ -275,6 +332,13 @@ class TelegramServer:
             self.calls.append(Call(method, parameters, at, outcome))
             await self._notify()
         return wire.Answer(200, json.dumps({"ok": True, "result": result}).encode())
+
+    def _file(self, path: str) -> wire.Answer:
+        content = self.files.get(path)
+        if content is None:
+            return wire.Answer(404, b"{}")
+        fault = self._faults["file"].popleft() if self._faults["file"] else Fault()
+        return wire.Answer(200, content, {}, len(content) // 2 if fault.cut else None)
 
     def _pace(self, chat: int, now: float) -> None:
         limits = self._limits
@@ -317,6 +381,9 @@ class TelegramServer:
             "date": int(time.time()),
             **content,
         }
+        keyboard = check_keyboard(parameters.get("reply_markup"))
+        if keyboard is not None:
+            message["reply_markup"] = keyboard
         if reply:
             answered = chat.messages[reply["message_id"]]
             message["reply_to_message"] = {k: v for k, v in answered.items() if k != "reply_to_message"}
@@ -352,6 +419,7 @@ class TelegramServer:
                 "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the "
                 "webhook first",
             )
+        self._allowed = parameters.get("allowed_updates") or self._allowed
         if self._poller is not None:
             self._poller.set()
         replaced = self._poller = asyncio.Event()
@@ -390,10 +458,38 @@ class TelegramServer:
         text, entities = check_text(parameters.get("text"), parameters.get("entities"))
         return self._post(parameters, {"text": text, "entities": entities})
 
+    async def _on_sendphoto(self, parameters: dict[str, Any], gone: asyncio.Event) -> Any:
+        return self._send_file("photo", parameters)
+
+    async def _on_senddocument(self, parameters: dict[str, Any], gone: asyncio.Event) -> Any:
+        return self._send_file("document", parameters)
+
+    def _send_file(self, kind: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        self._place(parameters)
+        file_id = f"sent-{next(self._update_ids)}"
+        message = self._post(parameters, media.content(kind, parameters, file_id, self.max_upload))
+        self.store(file_id, parameters[kind].content)
+        return message
+
+    async def _on_answercallbackquery(self, parameters: dict[str, Any], gone: asyncio.Event) -> Any:
+        query = parameters["callback_query_id"]
+        if self.presses.get(query, "") is not None:
+            raise Refusal(
+                400, "Bad Request: query is too old and response timeout expired or query ID is invalid"
+            )
+        self.presses[query] = parameters.get("text", "")
+        return True
+
     async def _on_editmessagetext(self, parameters: dict[str, Any], gone: asyncio.Event) -> Any:
         _, message = self._own(parameters, "edit")
+        if "text" not in message:
+            raise Refusal(400, "Bad Request: there is no text in the message to edit")
         text, entities = check_text(parameters.get("text"), parameters.get("entities"))
-        if (text, entities) == (message["text"], message["entities"]):
+        keyboard = check_keyboard(parameters.get("reply_markup"))
+        shown = (message["text"], message["entities"], message.pop("reply_markup", None))
+        if keyboard is not None:
+            message["reply_markup"] = keyboard
+        if (text, entities, keyboard) == shown:
             raise Refusal(
                 400,
                 "Bad Request: message is not modified: specified new message content and reply markup are exactly "
@@ -430,6 +526,7 @@ class TelegramServer:
 
     async def _on_setwebhook(self, parameters: dict[str, Any], gone: asyncio.Event) -> Any:
         self.webhook, self._secret = parameters["url"], parameters.get("secret_token", "")
+        self._allowed = parameters.get("allowed_updates") or self._allowed
         if self._poller is not None:
             self._poller.set()
         self._spawn(self._push())
@@ -439,13 +536,28 @@ class TelegramServer:
         self.webhook = ""
         return True
 
+    async def _on_getwebhookinfo(self, parameters: dict[str, Any], gone: asyncio.Event) -> Any:
+        info: dict[str, Any] = {
+            "url": self.webhook,
+            "has_custom_certificate": False,
+            "pending_update_count": len(self._updates),
+        }
+        if self._push_error is not None:
+            info["last_error_date"], info["last_error_message"] = self._push_error
+        return info
+
     async def _on_getfile(self, parameters: dict[str, Any], gone: asyncio.Event) -> Any:
         path = f"documents/{parameters['file_id']}"
         if path not in self.files:
             raise Refusal(400, "Bad Request: wrong file_id or the file is temporarily unavailable")
-        if len(self.files[path]) > MAX_DOWNLOAD:
-            raise Refusal(400, "Bad Request: file is too big")
         size = len(self.files[path])
+        if self.folder is not None:  # begun with --local: it gives a path on its disk
+            kept = self.folder / path.replace("/", "-")
+            if self.folder.exists():  # else it is another machine's disk
+                await asyncio.to_thread(kept.write_bytes, self.files[path])
+            path = str(kept)
+        elif size > media.MAX_DOWNLOAD:
+            raise Refusal(400, "Bad Request: file is too big")
         return {"file_id": parameters["file_id"], "file_unique_id": "u", "file_size": size, "file_path": path}
 
     def store(self, file_id: str, content: bytes) -> None:

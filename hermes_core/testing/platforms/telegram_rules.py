@@ -18,6 +18,7 @@ __all__ = [
     "Refusal",
     "Window",
     "check_commands",
+    "check_keyboard",
     "check_text",
     "decoded",
     "flood",
@@ -27,6 +28,7 @@ __all__ = [
 MAX_TEXT: Final = 4096  # code points, after entities are parsed
 MAX_ENTITIES: Final = 100  # the rest is dropped without a word
 MAX_COMMANDS: Final = 100
+MAX_DATA: Final = 64  # bytes of what a button sends
 GENERAL: Final = 1  # the id of the General topic
 _COMMAND: Final = re.compile(r"[a-z0-9_]{1,32}")
 _STYLES: Final = frozenset(
@@ -64,7 +66,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to one call in place of what should: a refusal, or a cut `before` or `after` it is done."""
+    """What happens to one call in place of what should: a refusal, or a `cut`.
+
+    "before" or "after" it is done; "silent" leaves the connection open, and no answer ever comes.
+    """
 
     refusal: Refusal | None = None
     cut: str = ""
@@ -136,7 +141,17 @@ class Chat:
 
 def decoded(parameters: Mapping[str, str]) -> dict[str, Any]:
     """Parameters with their JSON read where they hold some; texts stay as they are."""
-    texts = {"text", "caption", "emoji", "file_id", "url", "secret_token", "action", "parse_mode"}
+    texts = {
+        "text",
+        "caption",
+        "emoji",
+        "callback_query_id",
+        "file_id",
+        "url",
+        "secret_token",
+        "action",
+        "parse_mode",
+    }
     found: dict[str, Any] = {}
     for name, value in parameters.items():
         try:
@@ -149,6 +164,18 @@ def decoded(parameters: Mapping[str, str]) -> dict[str, Any]:
 def in_utf16(text: str) -> int:
     """Length in UTF-16 code units."""
     return len(text.encode("utf-16-le")) // 2
+
+
+def check_keyboard(markup: Any) -> dict[str, Any] | None:
+    """The inline keyboard as it is kept; `Refusal` as the platform words it."""
+    if not markup:
+        return None
+    for button in itertools.chain.from_iterable(markup["inline_keyboard"]):
+        if not button["text"]:
+            raise Refusal(400, "Bad Request: can't parse inline keyboard button: Text buttons are unallowed")
+        if not 1 <= len(button["callback_data"].encode()) <= MAX_DATA:
+            raise Refusal(400, "Bad Request: BUTTON_DATA_INVALID")
+    return dict(markup)
 
 
 def check_text(text: Any, entities: Any, limit: int = MAX_TEXT) -> tuple[str, list[dict[str, Any]]]:

@@ -13,9 +13,18 @@ from http import HTTPStatus
 from typing import Any, Final, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-__all__ = ["Answer", "Hung", "Incoming", "Listener", "post"]
+__all__ = ["Answer", "Hung", "Incoming", "Listener", "Upload", "post"]
 
 _LONGEST_HEAD: Final = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file that came with a request."""
+
+    name: str
+    media_type: str
+    content: bytes
 
 
 @dataclass(frozen=True)
@@ -24,17 +33,18 @@ class Incoming:
 
     path: str
     parameters: dict[str, str]
-    files: dict[str, bytes]
+    files: dict[str, Upload]
     gone: asyncio.Event
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request gets."""
+    """What a request gets; `only`: the connection is dropped after so many bytes of the body."""
 
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
+    only: int | None = None
 
 
 class Hung(Exception):
@@ -109,9 +119,12 @@ class Listener:
         lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
         lines += [f"{name}: {value}" for name, value in answer.headers.items()]
         lines += [f"content-length: {len(answer.body)}", "", ""]
-        writer.write("\r\n".join(lines).encode("latin-1") + answer.body)
+        writer.write("\r\n".join(lines).encode("latin-1") + answer.body[: answer.only])
         await writer.drain()
-        return True
+        if answer.only is None:
+            return True
+        await asyncio.sleep(0)  # what was written leaves before the connection is aborted
+        raise Hung
 
 
 async def _until_gone(reader: asyncio.StreamReader, gone: asyncio.Event) -> None:
@@ -122,7 +135,7 @@ async def _until_gone(reader: asyncio.StreamReader, gone: asyncio.Event) -> None
     gone.set()
 
 
-def _decoded(kind: str, body: bytes) -> tuple[dict[str, str], dict[str, bytes]]:
+def _decoded(kind: str, body: bytes) -> tuple[dict[str, str], dict[str, Upload]]:
     if kind.startswith("application/json"):
         given = json.loads(body or b"{}")
         return {k: v if isinstance(v, str) else json.dumps(v) for k, v in given.items()}, {}
@@ -132,15 +145,16 @@ def _decoded(kind: str, body: bytes) -> tuple[dict[str, str], dict[str, bytes]]:
         f"content-type: {kind}\r\n\r\n".encode() + body
     )
     parameters: dict[str, str] = {}
-    files: dict[str, bytes] = {}
+    files: dict[str, Upload] = {}
     for part in message.iter_parts():
         name = str(part.get_param("name", header="content-disposition"))
         content = part.get_payload(decode=True)
         assert isinstance(content, bytes)
-        if part.get_filename() is None:
+        filename = part.get_filename()
+        if filename is None:
             parameters[name] = content.decode()
         else:
-            files[name] = content
+            files[name] = Upload(filename, part.get_content_type(), content)
     return parameters, files
 
 
