@@ -28,7 +28,7 @@ from hermes_telegram.files import Files
 from hermes_telegram.intake import Intake
 from hermes_telegram.memory import Memory
 from hermes_telegram.polling import FIRST_PAUSE, LONGEST_PAUSE, Polling, read
-from hermes_telegram.render import Cutter
+from hermes_telegram.render import ROOM, Cutter
 from hermes_telegram.request import Flood
 from hermes_telegram.settings import Settings, Webhook
 from hermes_telegram.signs import Signs
@@ -63,7 +63,7 @@ class TelegramAdapter:
         self, token: str, settings: Settings, memory: Memory | None = None, webhook: Webhook | None = None
     ) -> None:
         self.features = Features(
-            max_text=limits.TEXT,
+            max_text=ROOM,
             drafts=settings.drafts,
             status=True,
             receipts=True,
@@ -146,8 +146,7 @@ class TelegramAdapter:
         await self._connected(SendError("Telegram is not connected.", retry_after=0.0))
         address = outgoing.address
         self._line.signs.rest(address)
-        answers = native(outgoing.answers) if address.channel.startswith("-") else None
-        return Sent(await self._line.writing.deliver(outgoing, answers))
+        return Sent(await self._line.writing.deliver(outgoing, self._natively(address, outgoing.answers)))
 
     def show(self, address: Address, shown: Shown) -> None:
         """Show something passing, in a task of its own."""
@@ -247,13 +246,20 @@ class TelegramAdapter:
 
     # ---- what is shown
 
+    def _natively(self, address: Address, answers: str | None) -> int | None:
+        """What a message answers natively. In a private chat that goes without saying for the latest message."""
+        group = address.channel.startswith("-")
+        if group or self._settings.quotes == "always" or self._line.intake.newest.get(address) != answers:
+            return native(answers)
+        return None
+
     def _working(self, address: Address, state: str) -> None:
         line = self._line
         if state == "idle":
             self._answered.pop(address, None)
             line.writing.paused(address)
         elif address not in self._answered:
-            self._answered[address] = native(line.intake.newest.pop(address, None))
+            self._answered[address] = self._natively(address, line.intake.newest.get(address))
         if state in ("thinking", "tool"):
             line.signs.working(address)
         else:

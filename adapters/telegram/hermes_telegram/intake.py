@@ -52,7 +52,7 @@ class Intake:
         self._memory = memory
         self._spawn = spawn
         self._continued: OrderedDict[tuple[Address, str, str], float] = OrderedDict()
-        self.newest: OrderedDict[Address, str] = OrderedDict()  # in groups: what a turn will answer
+        self.newest: OrderedDict[Address, str] = OrderedDict()  # the latest message of each
 
     async def take(self, updates: Sequence[telegram.Update]) -> int | None:
         """Take a batch; gives the first update that the store did not take, if any."""
@@ -93,10 +93,10 @@ class Intake:
                     case Pressed():
                         await self._press(what)
                     case Taken(message=message):
-                        if message.group:
-                            self.newest[message.address] = message.id
-                            if len(self.newest) > _REMEMBERED:
-                                self.newest.popitem(last=False)
+                        self.newest[message.address] = message.id
+                        self.newest.move_to_end(message.address)
+                        if len(self.newest) > _REMEMBERED:
+                            self.newest.popitem(last=False)
                         await self._gateway.receive(message)
             except StoreError as error:
                 log.error("a message is not kept and will be delivered again: %s", error)

@@ -14,11 +14,11 @@ from hermes_core.messages import Attachment, Choice, Outgoing
 from hermes_core.pacing import Cut
 from hermes_telegram.limits import CAPTION, TEXT
 
-__all__ = ["INTERRUPTED", "REPEAT", "Content", "Cutter", "entities", "keyboard", "marked"]
+__all__ = ["INTERRUPTED", "REPEAT", "ROOM", "Content", "Cutter", "entities", "keyboard", "marked"]
 
 REPEAT: Final = "↻ (may be a repeat)\n\n"
 INTERRUPTED: Final = "✂ _interrupted_"
-_ROOM: Final = TEXT - len(REPEAT)  # every message can take the mark
+ROOM: Final = TEXT - len(REPEAT)  # what a message holds: each can take the mark
 _CAPTION_ROOM: Final = CAPTION - len(REPEAT)
 
 
@@ -43,7 +43,7 @@ class Cutter:
     def __call__(self, text: str, final: bool) -> Sequence[Content]:
         """A text alone."""
         tree, dialect = (parse(text), self._final) if final else (plain(text), self._draft)
-        return [Content(part) for part in split(tree, dialect, _ROOM)]
+        return [Content(part) for part in split(tree, dialect, ROOM)]
 
     def whole(self, outgoing: Outgoing, *, drafted: bool) -> Cut:
         """The text of `outgoing` with its buttons and files.

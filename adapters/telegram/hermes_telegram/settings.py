@@ -15,13 +15,15 @@ __all__ = ["PATH", "Settings", "Webhook"]
 
 PATH: Final = "/telegram/webhook"
 
+Quotes = Annotated[str, msgspec.Meta(extra={"choices": ("auto", "always")})]
 Mode = Annotated[str, msgspec.Meta(extra={"choices": ("polling", "webhook")})]
 
 
 class Settings(msgspec.Struct, frozen=True):
     """`base_url`: root of the Bot API server. `local_server`: that server is one's own, begun with `--local`,
     and takes files of up to 2 GB. `drafts`: show replies while they are written. `pings`: names with an @ in
-    replies ring (R4). `paced`: keep Telegram's limits; False for a server without any.
+    replies ring (R4). `quotes`: in private chats, reply natively to what is not the latest message ("auto"), or
+    always; groups always are. `paced`: keep Telegram's limits; False for a server without any.
     """
 
     token_env: str = "TELEGRAM_BOT_TOKEN"  # noqa: S105 - the name of a variable
@@ -30,6 +32,7 @@ class Settings(msgspec.Struct, frozen=True):
     local_server: bool = False
     drafts: bool = True
     pings: bool = False
+    quotes: Quotes = "auto"
     paced: bool = True
     secrets: Secrets = msgspec.field(default_factory=Secrets)
 

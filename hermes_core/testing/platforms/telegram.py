@@ -45,6 +45,7 @@ from hermes_core.testing.platforms.telegram_rules import (
 __all__ = ["Call", "Chat", "Fault", "Limits", "Refusal", "TelegramServer", "flood"]
 
 ANN: Final = 7  # the person who writes where nobody else is named; also the id of her private chat
+TYPING: Final = 5.0
 _PACED: Final = frozenset(
     {"sendMessage", "sendPhoto", "sendDocument", "editMessageText", "deleteMessage", "sendChatAction"}
 )
@@ -215,13 +216,21 @@ class TelegramServer:
         ]
 
     def sent_files(self, chat: int = ANN) -> list[tuple[str, bytes]]:
-        """Kind or name, and content, of the files that the bot sent to this chat, oldest first."""
-        found = []
-        for one in self.sent(chat):
-            file = one["photo"][-1] if "photo" in one else one.get("document")
-            if file is not None:
-                found.append((file.get("file_name", "photo"), self.files[f"documents/{file['file_id']}"]))
-        return found
+        """Name, or "photo", and content of the files that the bot sent to this chat, oldest first."""
+        return [file for one in self.sent(chat) for file in self.files_of(one)]
+
+    def files_of(self, message: dict[str, Any]) -> list[tuple[str, bytes]]:
+        """Name, or "photo", and content of the file in a message, if there is one."""
+        file = message["photo"][-1] if "photo" in message else message.get("document")
+        if file is None:
+            return []
+        return [(file.get("file_name", "photo"), self.files[f"documents/{file['file_id']}"])]
+
+    def typing(self, chat: int = ANN) -> bool:
+        """Whether people see the bot type: for 5 s, or until its next message."""
+        calls = [one for one in self.calls if one.chat == chat and one.method.startswith("send")]
+        now = asyncio.get_running_loop().time()
+        return bool(calls) and calls[-1].method == "sendChatAction" and now - calls[-1].at < TYPING
 
     def called(self, method: str, chat: int | None = None) -> list[Call]:
         """The calls of this method so far."""

@@ -200,8 +200,21 @@ def check_text(text: Any, entities: Any, limit: int = MAX_TEXT) -> tuple[str, li
                 400, f"Bad Request: entity begins in a middle of a UTF-16 symbol at UTF-16 offset {start}"
             )
         if one["type"] in _STYLES:
-            kept.append(one)
-    return text.strip(), kept[:MAX_ENTITIES]
+            kept.append(dict(one))
+    return _trimmed(text, sorted(kept, key=lambda one: (one["offset"], -one["length"]))[:MAX_ENTITIES])
+
+
+def _trimmed(text: str, entities: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    """White space goes away at the end, and at the beginning as far as no entity begins there."""
+    text = text.rstrip()
+    first = entities[0]["offset"] if entities else len(text)
+    spaces = len(text) - len(text.lstrip(" \n"))
+    shift = min(spaces, first)
+    end = in_utf16(text)
+    for one in entities:
+        one["length"] = min(one["length"], end - one["offset"])
+        one["offset"] -= shift
+    return text[shift:], [one for one in entities if one["length"] > 0]
 
 
 def check_commands(commands: Any) -> None:
