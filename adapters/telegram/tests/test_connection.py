@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ async def test_the_webhook_takes_only_what_bears_the_secret_and_says_200_after_t
         assert call.parameters["secret_token"] == secret
         message = {
             "message_id": 1,
-            "date": 1,
+            "date": int(time.time()),
             "text": "by webhook",
             "from": {"id": 7, "is_bot": False, "first_name": "Ann"},
             "chat": {"id": 7, "type": "private", "first_name": "Ann"},
