@@ -21,9 +21,10 @@ from typing import Any, Final, Self, TypeAlias
 from hermes_core import processes
 from hermes_core.adapter import Adapter
 from hermes_core.config import Config
+from hermes_core.control import Control
 from hermes_core.errors import ConfigError, StoreUnwritable
 from hermes_core.files import Files
-from hermes_core.jobs.control import Control
+from hermes_core.jobs.control import Control as JobControl
 from hermes_core.jobs.runner import EmbeddedJobs
 from hermes_core.jobs.view import JobsView
 from hermes_core.models import Model
@@ -89,6 +90,7 @@ class Runtime:
         self.router: Router
         self.jobs: EmbeddedJobs
         self.services: Services
+        self.control: Control
 
     async def __aenter__(self) -> Self:
         try:
@@ -135,13 +137,18 @@ class Runtime:
         files = Files(folder / "files", self.config.files, adapters, store, outbox.put)
         files.purge()
         self.services.files = files.of
-        control = Control(folder / "jobs", self.jobs, tasks.spawn)
+        stops = JobControl(folder / "jobs", self.jobs, tasks.spawn)
         self._stack.push_async_callback(self.router.close)
-        self._stack.callback(control.close)
+        self._stack.callback(stops.close)
         self._stack.push_async_callback(self.jobs.close)  # first: what ends now is told at the next start
+        self.control = Control({"plugins": self._troubles}, tasks.spawn)
         if self.config.runtime.blocked_after:
             watchdog = Watchdog(plugins, self.config.runtime.blocked_after)
             self._stack.callback(watchdog.close)
+
+    async def _troubles(self, arguments: Mapping[str, Any]) -> dict[str, str]:
+        """The latest problem of each plugin that had one (P2), for `hermes plugins list`."""
+        return {info.name: info.problem for info in self.services.plugins.infos.values() if info.problem}
 
     def _sweep(self, running: Path) -> None:
         """End the blocking tools that a dead run left behind (E5)."""
@@ -202,6 +209,7 @@ class Runtime:
         await self.jobs.load()
         await self.router.restore()
         await self.jobs.restore()
+        await self.control.open(self.config.runtime.data_dir)
         adapters = self.services.adapters
         running = {
             asyncio.create_task(self._serve(name, adapter), name=f"adapter {name}")
@@ -216,6 +224,7 @@ class Runtime:
                     running.discard(task)
                     task.result()
         finally:
+            self.control.close()
             stopping.cancel()
             for task in running:
                 task.cancel()

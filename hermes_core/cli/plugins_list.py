@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from hermes_core.cli.common import debugging, load_config, print_json, print_line, say
+from hermes_core.errors import HermesError
+
+if TYPE_CHECKING:
+    from hermes_core.config import Config
 
 NAME: tuple[str, ...] = ("plugins", "list")
 HELP = "list the installed plugins, what each brings, and what is wrong with it"
@@ -27,6 +32,7 @@ def run(options: argparse.Namespace) -> int:
     if not debugging(options):
         log_nowhere()
     plugins = sorted(catalogue(config), key=lambda one: one.name)
+    running = _running(config)
     if options.json:
         print_json(
             [
@@ -35,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
                     "package": one.package,
                     "version": one.version,
                     "enabled": one.enabled,
-                    "problem": one.problem or None,
+                    "problem": one.problem or running.get(one.name),
                     **{kind: list(getattr(one, kind)) for kind in _BRINGS},
                 }
                 for one in plugins
@@ -57,4 +63,17 @@ def run(options: argparse.Namespace) -> int:
                 print_line(f"    {kind}: {', '.join(names)}")
         if one.problem:
             print_line(f"    problem: {one.problem}")
+        elif one.name in running:
+            print_line(f"    problem: {running[one.name]}")
     return 0
+
+
+def _running(config: Config) -> dict[str, str]:
+    """The problems of plugins in the program that runs with this data folder, if one does."""
+    from hermes_core.control import ask
+
+    try:
+        problems: dict[str, str] = ask(config.runtime.data_dir, "plugins", patience=5.0)
+    except (ProcessLookupError, HermesError):  # one that does not answer has its own troubles: its log tells
+        return {}
+    return {name: f"in the program that runs: {problem}" for name, problem in problems.items()}
