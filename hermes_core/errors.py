@@ -17,7 +17,7 @@
     ├── JobError             a job cannot be started, found, read or stopped
     │   ├── NoSuchJob        there is no job with this id, here
     │   ├── KeyInUse         the idempotency key belongs to a job with other arguments
-    │   └── ResultGone       the job is done, and its output was removed since
+    │   └── ResultGone       the job has ended, and its output was removed since
     └── SendError            a platform did not take a message
 
 Each error has a message that says what is wrong and an `advice` that says what its reader can do
@@ -142,7 +142,7 @@ class KeyInUse(JobError):
 
 
 class ResultGone(JobError):
-    """The job is known and done; what it put out was removed from the data folder."""
+    """The job is known and has ended; what it put out was removed from the data folder."""
 
 
 class SendError(HermesError):

@@ -103,7 +103,7 @@ class Job(msgspec.Struct, frozen=True):
     `progress` is one line, `fraction` 0 to 1 where it is known. `stop`: somebody asked for its end. `runs`
     counts how often it was handed to a worker: more than once only for an idempotent one, or where a crash
     came before its work had begun. `result` is the text that the tool gave back, `cut` the number of bytes
-    of its output that were not kept (J10).
+    of its output that were not kept (J10). `purged`: when result and output were removed.
     """
 
     id: str
@@ -130,16 +130,21 @@ class Job(msgspec.Struct, frozen=True):
     cut: int = 0
     stop: bool = False
     runs: int = 0
+    purged: float | None = None
 
 
 class JobEnd(msgspec.Struct, frozen=True):
-    """How a job ended: a final state, one line about it, and the text that the tool gave back."""
+    """How a job ended: a final state, one line about it, and the text that the tool gave back.
+
+    `size` are the bytes that result and output take on disk, for who cleans up; 0: there is nothing.
+    """
 
     state: JobState
     at: float
     summary: str = ""
     result: str = ""
     cut: int = 0
+    size: int = 0
 
 
 class JobAdded(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["LIST", "SHOW", "STOP"]
 
 _PATIENCE: Final = 3.0  # seconds beyond interrupt.kill_after to wait for the end of a stopped job
+_MOMENTS: Final = ("created", "started", "ended", "deadline", "output_removed")  # seconds since 1970
 _LOOK: Final = 0.02  # seconds between two looks at the database meanwhile
 
 
@@ -79,7 +80,7 @@ def _show(options: argparse.Namespace) -> int:
         return 0
     for name, value in _facts(job).items():
         if value not in (None, "", [], False):
-            print_line(f"{name}: {value}")
+            print_line(f"{name}: {_moment(value) if name in _MOMENTS else value}")
     if output.exists():
         print_line(f"output: {output}")
     if job.result:
@@ -172,7 +173,13 @@ def _facts(job: Job) -> dict[str, Any]:
         "stop_requested": job.stop,
         "runs": job.runs,
         "cut": job.cut,
+        "output_removed": job.purged,
     }
+
+
+def _moment(seconds: float) -> str:
+    """A time as people read it here."""
+    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(seconds)).rstrip()
 
 
 LIST: Final = _Command(

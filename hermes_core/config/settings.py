@@ -220,11 +220,13 @@ class CallbackSettings(msgspec.Struct, frozen=True):
 
 
 class JobsSettings(msgspec.Struct, frozen=True):
-    """`[jobs]`: limits of jobs (J6, J10). `deadline`: seconds."""
+    """`[jobs]`: limits of jobs (J6, J10). `deadline`, `keep_results`: seconds; `keep_bytes`: of all results."""
 
     deadline: Duration = 1800.0
     max_running: Count = 8
     page_chars: Count = 4000
+    keep_results: Duration = 30 * 86400.0
+    keep_bytes: Count = 1_000_000_000
     callbacks: CallbackSettings = CallbackSettings()
 
 

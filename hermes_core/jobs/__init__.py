@@ -15,6 +15,7 @@ event loop. So jobs that do nothing cost nothing.
     machine   the life of a job, as a table
     work      one job under way: a function or a kept process
     output    what it wrote, page by page
+    retention what ended jobs put out is removed some day
     runner    start, order, deadlines, ends, restart
     view      the jobs of one conversation, for a tool or a command
     control   a stop that comes from another process (`hermes jobs stop`)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from hermes_core.errors import JobError, ResultGone
+from hermes_core.errors import JobError
 from hermes_core.job import Job, Page
+from hermes_core.jobs.retention import gone
 
 __all__ = ["page", "tail"]
 
@@ -20,10 +21,10 @@ _SEPARATOR: Final = b"\n"
 def page(job: Job, path: Path, cursor: str, chars: int, *, kept: bool = False) -> Page:
     """At most `chars` characters from `cursor` on ("" is the beginning); `JobError` for no cursor of ours.
 
-    `kept`: there was an output file; `ResultGone` where it is no longer there.
+    `kept`: there was an output file. `ResultGone` where it is no longer there, or all was removed.
     """
-    if kept and not path.exists():
-        raise ResultGone(f"The output of job {job.id} was removed.", "Start it again with a new key.")
+    if job.purged is not None or (kept and not path.exists()):
+        raise gone(job)
     place = 0
     if cursor:
         if not (cursor.isascii() and cursor.isdigit()) or len(cursor) > 18:

@@ -20,6 +20,7 @@ from hermes_core.jobs.accept import checked, made, same
 from hermes_core.jobs.live import Board, Live
 from hermes_core.jobs.machine import Happening, step
 from hermes_core.jobs.output import page
+from hermes_core.jobs.retention import Retention, size
 from hermes_core.jobs.work import FunctionWork, Outcome, ProcessWork
 from hermes_core.messages import Address, Entry
 from hermes_core.router import Services, Tasks
@@ -56,6 +57,10 @@ class EmbeddedJobs:
         self._running = 0
         self._accepting: set[asyncio.Task[Job]] = set()
         self._board = Board(services, self._tasks)
+        keep, limit = self._settings.keep_results, self._settings.keep_bytes
+        self._retention = Retention(
+            services.store, services.wall, self._output, keep, limit, self._tasks.spawn
+        )
         self._closing = False
 
     # -- the interface
@@ -123,6 +128,9 @@ class EmbeddedJobs:
     async def result(self, id: str, cursor: str = "", chars: int | None = None) -> Page:
         """See `Jobs`."""
         job = await self.status(id)
+        if job.purged is None and self._retention.due(job):
+            await self._retention.look()
+            job = await self.status(id)
         kept = job.process and job.state is JobState.DONE
         read = page(job, self._output(id), cursor, chars or self._settings.page_chars, kept=kept)
         return replace(read, text=self._services.config.secrets.hide(read.text))
@@ -156,6 +164,7 @@ class EmbeddedJobs:
         for live in list(self._live.values()):
             if not live.ready:
                 await self._restore(live)
+        self._retention.begin()
 
     async def _restore(self, live: Live) -> None:
         job, live.ready = live.job, True
@@ -317,8 +326,12 @@ class EmbeddedJobs:
         """Final state and event in one transaction; then everybody is told, in one go."""
         live.ending = True
         services, job = self._services, live.job
-        summary = services.config.secrets.hide(outcome.summary)
-        end = JobEnd(step(job.state, outcome.what), services.wall(), summary, outcome.result, outcome.cut)
+        summary, bytes_ = (
+            services.config.secrets.hide(outcome.summary),
+            size(self._output(job.id), outcome.result),
+        )
+        state = step(job.state, outcome.what)
+        end = JobEnd(state, services.wall(), summary, outcome.result, outcome.cut, bytes_)
         job = replace(job, state=end.state, ended=end.at, summary=end.summary, result=end.result, cut=end.cut)
         entry = event(job) if job.notify else None
         ended = await services.durably(lambda: services.store.end_job(job.id, end, entry), _ignore)
@@ -330,6 +343,7 @@ class EmbeddedJobs:
         if ended.entry is not None and not self._closing:
             self._deliver(ended.entry)
         self._tidy(ended.job)
+        self._retention.ended(bytes_)
         for id_ in self._dependents.pop(job.id, set()):
             self._released(id_, ended.job)
 

@@ -229,6 +229,19 @@ class Store(Protocol):
     def open_jobs(self) -> Awaitable[list[Job]]:
         """Every job that has not ended, oldest first, for the start of a run (J12)."""
 
+    def purge_jobs(self, before: float, limit: int, at: float) -> Awaitable[list[str]]:
+        """Take the results out of some ended jobs and mark them as purged at `at`; gives their ids, none when done.
+
+        First those that ended until `before`; then, while the kept ones together have more than `limit`
+        bytes (`JobEnd.size`), the oldest. What has no size is left as it is, and what has not ended too.
+        """
+
+    def purged_jobs(self) -> Awaitable[list[str]]:
+        """Ids of some purged jobs whose output files may still be there, until `forget_outputs` names them."""
+
+    def forget_outputs(self, ids: Sequence[str]) -> Awaitable[None]:
+        """The output files of these purged jobs are gone."""
+
     def note_delivery(self, delivery: Delivery) -> Awaitable[None]:
         """Keep how the callback of a job stands; one that waits no more stays as it is."""
 

@@ -7,6 +7,7 @@ never change: every write looks at the state that it finds.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,9 +23,12 @@ __all__ = [
     "deliveries",
     "delivery",
     "end",
+    "forget",
     "latest",
     "note",
     "one",
+    "purge",
+    "purged",
     "run",
     "stop",
     "unfinished",
@@ -32,13 +36,14 @@ __all__ = [
 
 _BODY: Final = msgspec.json.Decoder(Job)
 _COLUMNS: Final = (
-    "SELECT body, state, started, ended, progress, fraction, summary, result, cut, stop, runs FROM jobs "
+    "SELECT body, state, started, ended, progress, fraction, summary, result, cut, stop, runs, purged"
+    " FROM jobs "
 )
 _OPEN: Final = "state IN ('queued', 'running')"
 
 
 def _job(row: tuple[Any, ...]) -> Job:
-    body, state, started, ended, progress, fraction, summary, result, cut, stop_, runs = row
+    body, state, started, ended, progress, fraction, summary, result, cut, stop_, runs, purged = row
     return msgspec.structs.replace(
         _BODY.decode(body),
         state=JobState(state),
@@ -51,6 +56,7 @@ def _job(row: tuple[Any, ...]) -> Job:
         cut=cut,
         stop=bool(stop_),
         runs=runs,
+        purged=purged,
     )
 
 
@@ -134,9 +140,9 @@ def end(writes: Writes, id: str, how: JobEnd, entry: Entry | None) -> JobEnded:
     if not how.state.final:
         raise StoreError(f"A job cannot end as {how.state.value}.")
     writes.cursor.execute(
-        "UPDATE jobs SET state = ?, ended = ?, summary = ?, result = ?, cut = ?"
+        "UPDATE jobs SET state = ?, ended = ?, summary = ?, result = ?, cut = ?, size = ?"
         " WHERE id = ? AND state IN ('queued', 'running')",
-        (how.state.value, how.at, how.summary, how.result, how.cut, id),
+        (how.state.value, how.at, how.summary, how.result, how.cut, how.size, id),
     )
     fresh = bool(writes.cursor.rowcount)
     job = one(writes.connection, id)
@@ -147,6 +153,46 @@ def end(writes: Writes, id: str, how: JobEnd, entry: Entry | None) -> JobEnded:
     if not fresh or entry is None:
         return JobEnded(job, fresh)
     return JobEnded(job, fresh, writes.admit_within(entry).entry)
+
+
+# ---- removing what ended jobs put out
+
+_BATCH: Final = 200  # jobs at a time, so that nothing else waits for long
+_KEPT: Final = " FROM jobs WHERE size > 0 AND purged IS NULL "
+
+
+@atomic
+def purge(writes: Writes, before: float, limit: int, at: float) -> list[str]:
+    """Take out the results of some jobs; see `Store.purge_jobs`."""
+    connection = writes.connection
+    old = "SELECT id" + _KEPT + "AND ended <= ? ORDER BY ended LIMIT ?"
+    ids = [id_ for (id_,) in connection.execute(old, (before, _BATCH))]
+    if not ids:
+        total = connection.execute("SELECT COALESCE(SUM(size), 0)" + _KEPT).fetchone()[0]
+        if total > limit:
+            oldest = connection.execute("SELECT id, size" + _KEPT + "ORDER BY ended LIMIT ?", (_BATCH,))
+            for id_, size in oldest.fetchall():
+                if total <= limit:
+                    break
+                ids.append(id_)
+                total -= size
+    writes.cursor.executemany(
+        "UPDATE jobs SET purged = ?, result = '' WHERE id = ?", [(at, id_) for id_ in ids]
+    )
+    return ids
+
+
+def purged(connection: sqlite3.Connection) -> list[str]:
+    """Some jobs whose file may still be there; reads a partial index."""
+    rows = connection.execute("SELECT id FROM jobs WHERE size > 0 AND purged IS NOT NULL LIMIT ?", (_BATCH,))
+    return [id_ for (id_,) in rows]
+
+
+def forget(writes: Writes, ids: Sequence[str]) -> None:
+    """Their files are gone."""
+    writes.cursor.executemany(
+        "UPDATE jobs SET size = 0 WHERE id = ? AND purged IS NOT NULL", [(id_,) for id_ in ids]
+    )
 
 
 # ---- callbacks

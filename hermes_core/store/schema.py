@@ -154,7 +154,25 @@ _DELIVERIES: Final[Migration] = (
     "CREATE INDEX deliveries_due ON deliveries (due) WHERE state = 'waiting'",
 )
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_FIRST, _HALTED, _PLATFORM_IDS, _NOTES, _JOBS, _DELIVERIES)
+# What ended jobs put out is removed some day. `size`: bytes that it takes, 0 when all of it is gone. Of jobs
+# that ended before this was known, the size is not: 1 says that there may be something.
+_PURGED: Final[Migration] = (
+    "ALTER TABLE jobs ADD COLUMN size INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE jobs ADD COLUMN purged REAL",
+    "UPDATE jobs SET size = 1 WHERE ended IS NOT NULL",
+    "CREATE INDEX jobs_kept ON jobs (ended, size) WHERE size > 0 AND purged IS NULL",
+    "CREATE INDEX jobs_purged ON jobs (id) WHERE size > 0 AND purged IS NOT NULL",
+)
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (
+    _FIRST,
+    _HALTED,
+    _PLATFORM_IDS,
+    _NOTES,
+    _JOBS,
+    _DELIVERIES,
+    _PURGED,
+)
 """Number n is at index n - 1."""
 
 

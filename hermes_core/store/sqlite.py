@@ -170,6 +170,15 @@ class SQLiteStore:
     def open_jobs(self) -> asyncio.Future[list[Job]]:
         return self._read(jobs.unfinished)
 
+    def purge_jobs(self, before: float, limit: int, at: float) -> asyncio.Future[list[str]]:
+        return self._write(jobs.purge, before, limit, at)
+
+    def purged_jobs(self) -> asyncio.Future[list[str]]:
+        return self._read(jobs.purged)
+
+    def forget_outputs(self, ids: Sequence[str]) -> asyncio.Future[None]:
+        return self._write(jobs.forget, tuple(ids))
+
     def note_delivery(self, delivery: Delivery) -> asyncio.Future[None]:
         return self._write(jobs.delivered, delivery)
 

@@ -141,6 +141,43 @@ class JobContract:
         assert [one.id for one in await store.jobs(THERE, final=False)] == [ids[4]]
         assert [one.id for one in await store.open_jobs()] == ids[3:]
 
+    async def test_results_that_are_too_old_are_taken_out_and_the_jobs_stay(self, store: Store) -> None:
+        """(H)"""
+        ids = [(await store.add_job(job(str(n)))).job.id for n in range(5)]
+        for n, id_ in enumerate(ids[:4]):
+            await store.end_job(id_, replace(ended(), at=100.0 + n, size=0 if n == 1 else 10))
+        await store.run_job(ids[4], 1.0, 1)
+        before = {id_: await store.job(id_) for id_ in ids}
+        assert await store.purge_jobs(102.0, 1000, 500.0) == [ids[0], ids[2]]
+        assert await store.purge_jobs(102.0, 1000, 501.0) == []
+        for id_ in ids:
+            was, now = before[id_], await store.job(id_)
+            assert was is not None
+            assert now == (replace(was, result="", purged=500.0) if id_ in (ids[0], ids[2]) else was)
+        assert len(await store.jobs()) == 5
+
+    async def test_the_oldest_results_are_taken_out_while_there_is_too_much(self, store: Store) -> None:
+        """(H)"""
+        ids = [(await store.add_job(job(str(n)))).job.id for n in range(5)]
+        for n, id_ in enumerate(ids[:4]):
+            await store.end_job(id_, replace(ended(), at=100.0 - n, size=10))
+        assert await store.purge_jobs(0.0, 40, 500.0) == []
+        assert await store.purge_jobs(0.0, 25, 500.0) == [ids[3], ids[2]]
+        assert await store.purge_jobs(0.0, 25, 500.0) == []
+
+    async def test_files_of_what_was_taken_out_are_named_until_they_are_gone(self, store: Store) -> None:
+        ids = [(await store.add_job(job(str(n)))).job.id for n in range(3)]
+        for id_ in ids:
+            await store.end_job(id_, replace(ended(), at=100.0, size=10))
+        assert await store.purged_jobs() == []
+        await store.forget_outputs(ids[:1])
+        await store.purge_jobs(100.0, 1000, 500.0)
+        assert sorted(await store.purged_jobs()) == sorted(ids), "what was kept then is not forgotten"
+        await store.forget_outputs(ids[:1])
+        assert sorted(await store.purged_jobs()) == sorted(ids[1:])
+        await store.forget_outputs(ids)
+        assert await store.purged_jobs() == []
+
     async def test_a_callback_is_due_from_the_end_of_its_job_on(self, store: Store) -> None:
         """(H)"""
         plain = (await store.add_job(job("plain"))).job

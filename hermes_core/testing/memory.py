@@ -319,6 +319,16 @@ class MemoryStore:
     ) -> Done[list[Job]]:
         return Done(self._jobs.latest(address, limit, final))
 
+    def purge_jobs(self, before: float, limit: int, at: float) -> Done[list[str]]:
+        return Done(self._jobs.purge(before, limit, at))
+
+    def purged_jobs(self) -> Done[list[str]]:
+        return Done(self._jobs.purged())
+
+    def forget_outputs(self, ids: Sequence[str]) -> Done[None]:
+        self._jobs.forget(ids)
+        return Done(None)
+
     def open_jobs(self) -> Done[list[Job]]:
         return Done(self._jobs.unfinished())
 

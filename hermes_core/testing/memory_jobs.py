@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ class MemoryJobs:
         self._jobs: dict[str, Job] = {}
         self._keys: dict[tuple[Address, str], str] = {}
         self._deliveries: dict[str, Delivery] = {}
+        self._sizes: dict[str, int] = {}
 
     def add(self, job: Job) -> JobAdded:
         """See `Store.add_job`."""
@@ -55,6 +56,8 @@ class MemoryJobs:
         fresh = self._change(
             id_, state=how.state, ended=how.at, summary=how.summary, result=how.result, cut=how.cut
         )
+        if fresh:
+            self._sizes[id_] = how.size
         if fresh and self._jobs[id_].callback:
             self._deliveries[id_] = Delivery(id_, how.at)
         kept = self._admit(entry) if fresh and entry is not None else None
@@ -76,6 +79,28 @@ class MemoryJobs:
     def unfinished(self) -> list[Job]:
         """See `Store.open_jobs`."""
         return [job for job in self._jobs.values() if not job.state.final]
+
+    def purge(self, before: float, limit: int, at: float) -> list[str]:
+        """See `Store.purge_jobs`; all at once."""
+        kept = [job for job in self._jobs.values() if job.purged is None and self._sizes.get(job.id)]
+        total = sum(self._sizes[job.id] for job in kept)
+        ids: list[str] = []
+        for job in sorted(kept, key=lambda one: one.ended or 0.0):
+            if (job.ended or 0.0) <= before or total > limit:
+                ids.append(job.id)
+                total -= self._sizes[job.id]
+                self._jobs[job.id] = replace(job, purged=at, result="")
+        return ids
+
+    def purged(self) -> list[str]:
+        """See `Store.purged_jobs`."""
+        return [id_ for id_, size in self._sizes.items() if size and self._jobs[id_].purged is not None]
+
+    def forget(self, ids: Sequence[str]) -> None:
+        """See `Store.forget_outputs`."""
+        for id_ in ids:
+            if self._jobs[id_].purged is not None:
+                self._sizes[id_] = 0
 
     def delivered(self, how: Delivery) -> None:
         """See `Store.note_delivery`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -134,7 +135,11 @@ def test_beside_a_running_program_jobs_are_listed_shown_and_stopped_and_the_chat
         again = hermes(tmp_path, "jobs", "stop", id_)
         assert again == (0, f"{id_}: cancelled, It was stopped on request.\n", "")
         assert listed(tmp_path, "--open") == []
-        assert "summary: It was stopped on request." in hermes(tmp_path, "jobs", "show", id_)[1]
+        text = hermes(tmp_path, "jobs", "show", id_)[1]
+        assert "summary: It was stopped on request." in text
+        for name in ("created", "started", "ended", "deadline"):
+            assert isinstance(shown[name], float) or name == "ended", "JSON has seconds since 1970"
+            assert re.search(rf"^{name}: \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d \w+$", text, re.MULTILINE)
     finally:
         chat.close()
 

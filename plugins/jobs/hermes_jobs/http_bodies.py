@@ -107,6 +107,7 @@ def facts(job: Job) -> dict[str, Any]:
         "started_at": moment(job.started),
         "ended_at": moment(job.ended),
         "deadline_at": moment(job.deadline),
+        "output_removed_at": moment(job.purged),
     }
 
 

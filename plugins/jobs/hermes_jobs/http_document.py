@@ -127,6 +127,7 @@ _JOB: Final = _object(
         "started_at": _MOMENT,
         "ended_at": _MOMENT,
         "deadline_at": {"type": "string", "format": "date-time"},
+        "output_removed_at": _MOMENT,
     }
 )
 _PAGE: Final = _object(

@@ -11,6 +11,7 @@ import msgspec
 
 from hermes_core.commands import Command, Context, command
 from hermes_core.config import Config
+from hermes_core.errors import ResultGone
 from hermes_core.hookspecs import hookimpl
 from hermes_core.job import Job, JobState, Page
 from hermes_core.messages import first_words
@@ -130,7 +131,11 @@ async def jobs(context: Context) -> str:
 async def job(context: Context, id: str) -> str:
     """Show one job: what it is, how far it is, and the beginning of its output."""
     one = (await context.jobs.status(id)).job
-    page = await context.jobs.result(id)
+    page: Page | None = None
+    try:
+        page = await context.jobs.result(id)
+    except ResultGone as error:
+        gone = error.message
     lines = [
         f"{_line(one)}",
         f"Asked for: start_{one.tool} {first_words(one.arguments, 200)}",
@@ -144,8 +149,10 @@ async def job(context: Context, id: str) -> str:
         lines.append(f"Begun {one.runs} times: the program was restarted meanwhile.")
     if not one.state.final:
         lines.append(f"Type /stop {one.id} to stop it.")
+    if page is None:
+        lines.append(gone)
     text = "\n".join(f"- {line}" for line in lines)
-    if not page.text:
+    if page is None or not page.text:
         return text
     more = "\n…" if page.more else ""
     fence = "```" if "```" not in page.text else "`````"
