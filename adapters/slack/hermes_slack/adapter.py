@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +16,8 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from hermes_core.adapter import Broken, Drafted, Features, Gateway, Progress, Received, Sent, Shown, Working
-from hermes_core.errors import ConfigError
-from hermes_core.messages import Address, Outgoing
+from hermes_core.errors import ConfigError, HermesError
+from hermes_core.messages import Address, Attachment, Outgoing
 from hermes_core.pacing import Budget
 from hermes_core.route import Request, Response
 from hermes_slack import socket, webhook
@@ -25,13 +25,15 @@ from hermes_slack.app import build
 from hermes_slack.convert import PLATFORM, Me
 from hermes_slack.drafts import Drafts
 from hermes_slack.faults import account_fault, send_error
+from hermes_slack.files import Files, Uploads
 from hermes_slack.history import History
 from hermes_slack.intake import Intake
-from hermes_slack.limits import API, CHANNEL_RATES, MAX_TEXT, WORKSPACE_RATES
+from hermes_slack.limits import API, CHANNEL_RATES, MAX_FILE, MAX_TEXT, WORKSPACE_RATES
 from hermes_slack.names import Names
 from hermes_slack.passing import Passing
-from hermes_slack.posts import FAILURES, Posts
+from hermes_slack.posts import FAILURES
 from hermes_slack.seen import Seen
+from hermes_slack.streams import Speaker, Streams
 from hermes_slack.tasks import begin
 from hermes_slack.writing import Writing
 
@@ -48,6 +50,7 @@ class App(msgspec.Struct, frozen=True):
     signing_secret: str = ""
     base_url: str = API
     follow_threads: bool = True
+    native_streams: bool = True
     catch_up: float = 3600.0
     ping_interval: float = 5.0
 
@@ -68,6 +71,10 @@ class SlackAdapter:
         edits=True,
         deletes=True,
         threads=True,
+        downloads=True,
+        max_file=MAX_FILE,
+        buttons=True,
+        catches_up=True,
     )
 
     def __init__(self, app: App, folder: Path | None = None, wall: Callable[[], float] = time.time) -> None:
@@ -75,6 +82,7 @@ class SlackAdapter:
         self._folder = folder
         self._wall = wall
         self._bolt: AsyncApp | None = None
+        self._files: Files | None = None
         self._passing: Passing | None = None
         self._writing: Writing | None = None
 
@@ -97,11 +105,14 @@ class SlackAdapter:
             )
             me = await _me(client)
             url = await socket.address(client, app.app_token) if app.app_token else ""
-            posts = Posts(client, self._wall)
             writing = self._writing_of_this_loop()
-            seen = Seen(self._folder / "seen.json" if self._folder is not None else None)
+            seen = Seen(self._path("seen.json"))
             names = Names(client)
             intake = Intake(gateway, me, names, seen, self._wall, follow_threads=app.follow_threads)
+            speaker = intake.speaker if app.native_streams else _nobody
+            posts = Streams(client, self._wall, asyncio.get_running_loop().time, speaker)
+            uploads = Uploads(self._path("files.json"))
+            files = self._files = Files(posts, session, uploads, app.bot_token, app.base_url)
             history = History(client, intake, seen, app.catch_up, self._wall)
             async with asyncio.TaskGroup() as group:
 
@@ -109,9 +120,11 @@ class SlackAdapter:
                     gateway.ready()
                     begin(group, history.read_up())
 
-                self._passing = Passing(client, posts, writing.budget, group)
+                self._passing = Passing(posts, writing.budget, writing.drafts, intake.speaker, group)
                 self._bolt = build(client, intake, logger)
-                writing.start(posts, group)
+                writing.start(posts, files, group)
+                self._passing.tidy(writing.marks())
+                begin(group, seen.keep())
                 try:
                     if app.app_token:
                         await socket.serve(
@@ -121,7 +134,7 @@ class SlackAdapter:
                         ready()
                         await asyncio.get_running_loop().create_future()
                 finally:
-                    self._bolt = self._passing = None
+                    self._bolt = self._passing = self._files = None
                     writing.stop()
                     seen.write()
 
@@ -148,6 +161,14 @@ class SlackAdapter:
             case Progress() if passing is not None:
                 passing.progress(address, shown)
 
+    async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """The content of a file that came with a message; see `Downloads.fetch`."""
+        files = self._files
+        if files is None:
+            raise HermesError("Slack is not connected.", "Try it again in a moment.")
+        async for piece in files.fetch(attachment):
+            yield piece
+
     async def webhook(self, request: Request) -> Response:
         """Answer `POST /slack/events`: events, slash commands and interactivity (X3)."""
         return await webhook.answer(request, self._app.signing_secret, self._bolt, self._wall())
@@ -156,9 +177,15 @@ class SlackAdapter:
         if self._writing is None:
             clock = asyncio.get_running_loop().time
             budget = Budget(lambda channel: CHANNEL_RATES, WORKSPACE_RATES, clock)
-            drafts = Drafts(self._folder / "drafts.json" if self._folder is not None else None)
-            self._writing = Writing(budget, drafts)
+            self._writing = Writing(budget, Drafts(self._path("drafts.json")))
         return self._writing
+
+    def _path(self, name: str) -> Path | None:
+        return self._folder / name if self._folder is not None else None
+
+
+def _nobody(address: Address) -> Speaker | None:
+    return None
 
 
 async def _me(client: AsyncWebClient) -> Me:

@@ -10,9 +10,22 @@ import msgspec
 
 from hermes_core.messages import Address, Attachment, Author, Message
 
-__all__ = ["Change", "Incoming", "Me", "Removal", "delivered", "event", "plain_text", "slash"]
+__all__ = [
+    "CHOICE",
+    "PLATFORM",
+    "Change",
+    "Incoming",
+    "Me",
+    "Removal",
+    "delivered",
+    "event",
+    "plain_text",
+    "press",
+    "slash",
+]
 
 PLATFORM: Final = "slack"
+CHOICE: Final = "hermes_choice_"  # what the ids of our buttons begin with
 
 # What a person can write; everything else (joins, topics, bots, pins …) is no message to the agent.
 _WRITTEN: Final = (None, "file_share", "me_message", "thread_broadcast")
@@ -37,10 +50,13 @@ class Incoming(msgspec.Struct, frozen=True):
     """A message. `addressed`: in a direct chat, mentions the agent, or answers a message of the agent.
 
     One that is not `addressed` is for the agent only where it takes part in that thread already (X4).
+    `team` is the workspace of who wrote it; `stands`: it stands in the history of its channel.
     """
 
     message: Message
     addressed: bool
+    team: str = ""
+    stands: bool = True
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -59,11 +75,13 @@ class Removal(msgspec.Struct, frozen=True):
 
 
 def delivered(payload: Mapping[str, Any], me: Me) -> Incoming | Change | Removal | None:
-    """What Slack delivers, of whatever kind: an event or a slash command; None for all that is no message."""
+    """What Slack delivers, of whatever kind: an event, a slash command, the press of a button; None for the rest."""
     if payload.get("type") == "event_callback":
         return event(payload, me)
     if "command" in payload:
         return slash(payload, me)
+    if payload.get("type") == "block_actions":
+        return press(payload, me)
     return None
 
 
@@ -74,7 +92,7 @@ def event(payload: Mapping[str, Any], me: Me) -> Incoming | Change | Removal | N
         return None
     kind, subtype = inner.get("type"), inner.get("subtype")
     if kind == "app_mention" or (kind == "message" and subtype in _WRITTEN):
-        return _message(inner, me)
+        return _message(inner, me, str(payload.get("team_id") or me.team))
     if kind == "message" and subtype == "message_changed":
         return _changed(inner, me)
     if kind == "message" and subtype == "message_deleted":
@@ -100,7 +118,34 @@ def slash(payload: Mapping[str, Any], me: Me) -> Incoming | None:
     author = Author(user, str(payload.get("user_name") or ""))
     direct = channel.startswith("D")
     message = Message(id_, Address(PLATFORM, me.user, channel), author, text, group=not direct)
-    return Incoming(message, True)
+    return Incoming(message, True, str(payload.get("team_id") or me.team), stands=False)
+
+
+def press(payload: Mapping[str, Any], me: Me) -> Incoming | None:
+    """One of our buttons was pressed: what it stands for, said by who pressed it, where the button is."""
+    user, channel, container = (_mapping(payload.get(key)) for key in ("user", "channel", "container"))
+    message = _mapping(payload.get("message"))
+    actions = payload.get("actions")
+    action = _mapping(actions[0] if isinstance(actions, list) and actions else None)
+    person, place = str(user.get("id") or ""), str(channel.get("id") or container.get("channel_id") or "")
+    said, at = str(action.get("value") or ""), str(action.get("action_ts") or "")
+    if not (person and place and said and at and str(action.get("action_id")).startswith(CHOICE)):
+        return None
+    ts = str(container.get("message_ts") or message.get("ts") or "")
+    thread = str(container.get("thread_ts") or message.get("thread_ts") or "")
+    return Incoming(
+        Message(
+            f"press:{ts}:{at}",
+            Address(PLATFORM, me.user, place, thread if thread not in ("", ts) else None),
+            Author(person, str(user.get("username") or user.get("name") or "")),
+            said,
+            group=not place.startswith("D"),
+            sent=_seconds(at),
+        ),
+        True,
+        str(user.get("team_id") or me.team),
+        stands=False,
+    )
 
 
 def plain_text(text: str, me: Me) -> str:
@@ -127,7 +172,7 @@ def _mark(inside: str, me: Me) -> str:
     return f"{label} ({target})"
 
 
-def _message(inner: Mapping[str, Any], me: Me) -> Incoming | None:
+def _message(inner: Mapping[str, Any], me: Me, team: str) -> Incoming | None:
     author = _author(inner, me)
     channel, ts = str(inner.get("channel") or ""), str(inner.get("ts") or "")
     if author is None or not channel or not ts:
@@ -147,7 +192,7 @@ def _message(inner: Mapping[str, Any], me: Me) -> Incoming | None:
         group=not direct,
         sent=_seconds(ts),
     )
-    return Incoming(message, addressed)
+    return Incoming(message, addressed, str(inner.get("user_team") or inner.get("team") or team))
 
 
 def _changed(inner: Mapping[str, Any], me: Me) -> Change | Removal | None:
@@ -211,6 +256,10 @@ def _attachments(inner: Mapping[str, Any]) -> tuple[Attachment, ...]:
         for one in (files if isinstance(files, list) else ())
         if isinstance(one, Mapping)
     )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _seconds(ts: str) -> float | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import msgspec
 
-__all__ = ["Draft", "Drafts"]
+from hermes_slack import kept
 
-log = logging.getLogger("hermes.slack")
+__all__ = ["Draft", "Drafts"]
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -21,10 +20,8 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 class Drafts:
-    """What is written at each change is a few lines, and survives the process, not the machine.
-
-    A file that cannot be read or written is reported, and costs a mark under a broken text, nothing else.
-    """
+    """What is written at each change is a few lines. A file that cannot be read or written costs a mark under a
+    broken text, nothing else."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -32,12 +29,8 @@ class Drafts:
 
     def left(self) -> list[Draft]:
         """The drafts of a former run. They stay in the file until `forget`."""
-        if self._path is None or self._drafts or not self._path.exists():
-            return []
-        try:
-            self._drafts = msgspec.json.decode(self._path.read_bytes(), type=dict[str, Draft])
-        except (OSError, msgspec.DecodeError) as error:
-            log.warning("the list of unfinished texts cannot be read: %s", type(error).__name__)
+        if not self._drafts:
+            self._drafts = kept.read(self._path, dict[str, Draft]) or {}
         return list(self._drafts.values())
 
     def posted(self, key: str, address: str, turn: str, id_: str) -> None:
@@ -55,18 +48,10 @@ class Drafts:
 
     def forget(self, draft: Draft) -> None:
         """The text of a former run is finished, or goes on under another key."""
-        kept = {key: one for key, one in self._drafts.items() if one != draft}
-        if len(kept) < len(self._drafts):
-            self._drafts = kept
+        others = {key: one for key, one in self._drafts.items() if one != draft}
+        if len(others) < len(self._drafts):
+            self._drafts = others
             self._write()
 
     def _write(self) -> None:
-        if self._path is None:
-            return
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            beside = self._path.with_suffix(".new")
-            beside.write_bytes(msgspec.json.encode(self._drafts))
-            beside.replace(self._path)
-        except OSError as error:
-            log.warning("the list of unfinished texts cannot be written: %s", error.strerror)
+        kept.write(self._path, self._drafts)

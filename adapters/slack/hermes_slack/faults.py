@@ -10,7 +10,7 @@ from slack_sdk.errors import SlackApiError
 
 from hermes_core.errors import ConfigError, SendError
 
-__all__ = ["ACCOUNT", "account_fault", "error_of", "send_error"]
+__all__ = ["ACCOUNT", "account_fault", "error_of", "send_error", "word_of"]
 
 # The agent's account or app is not accepted: nothing works until the operator has changed something.
 ACCOUNT: Final = frozenset(
@@ -63,6 +63,11 @@ def error_of(error: SlackApiError) -> str:
     data = getattr(error.response, "data", None)
     word = data.get("error") if isinstance(data, Mapping) else None
     return word if isinstance(word, str) else ""
+
+
+def word_of(error: SendError) -> str:
+    """Slack's own word behind a `SendError`."""
+    return error_of(error.__cause__) if isinstance(error.__cause__, SlackApiError) else ""
 
 
 def send_error(error: Exception) -> SendError:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -15,10 +15,13 @@ from hermes_core.messages import Address, Message
 from hermes_slack.convert import Change, Incoming, Me, Removal, delivered, event
 from hermes_slack.names import Names
 from hermes_slack.seen import Place, Seen
+from hermes_slack.streams import Speaker
 
 __all__ = ["Intake"]
 
-_THREADS: Final = 2000  # of which it is remembered whether the agent takes part
+_T = TypeVar("_T")
+
+_THREADS: Final = 2000  # of which it is remembered whether the agent takes part, and who wrote last
 
 
 class Intake:
@@ -46,6 +49,11 @@ class Intake:
         self._locks: dict[str, asyncio.Lock] = {}
         self._waiting: dict[str, int] = {}
         self._ours: OrderedDict[Address, bool] = OrderedDict()
+        self._speakers: OrderedDict[Address, Speaker] = OrderedDict()
+
+    def speaker(self, address: Address) -> Speaker | None:
+        """Who wrote last in this conversation, since this run began."""
+        return self._speakers.get(address)
 
     async def take(self, payload: Mapping[str, Any]) -> None:
         """Take in what Slack delivered; returns when it is kept, and at once for what is nothing to the agent."""
@@ -92,16 +100,19 @@ class Intake:
         if ours:
             if address.thread is not None:
                 self._remember(address, True)
+            if message.sent is None:
+                message = msgspec.structs.replace(message, sent=self._wall())
+            _put(self._speakers, address, Speaker(message.author.id, found.team, message.id))
             told = msgspec.structs.replace(await self._named(message), addressed=found.addressed)
             await self._gateway.receive(told)
-        if message.sent is None:
-            return  # a slash command stands in no history
+        if not found.stands:
+            return
         top = address.thread is None or address.thread == message.id
         if top or ours:
             place = Place(address.channel, None if top else address.thread)
-            self._seen.note(place, message.id, self._wall())
+            self._seen.note(place, message.id)
             if top and address.thread is not None and ours:  # its answers will stand in a thread
-                self._seen.note(Place(address.channel, address.thread), message.id, self._wall())
+                self._seen.note(Place(address.channel, address.thread), message.id)
 
     async def _named(self, message: Message) -> Message:
         """Among several people each has a name in the prompt; alone with the agent nobody needs one."""
@@ -122,7 +133,11 @@ class Intake:
         return known
 
     def _remember(self, address: Address, ours: bool) -> None:
-        self._ours[address] = ours
-        self._ours.move_to_end(address)
-        if len(self._ours) > _THREADS:
-            self._ours.popitem(last=False)
+        _put(self._ours, address, ours)
+
+
+def _put(known: OrderedDict[Address, _T], address: Address, value: _T) -> None:
+    known[address] = value
+    known.move_to_end(address)
+    if len(known) > _THREADS:
+        known.popitem(last=False)

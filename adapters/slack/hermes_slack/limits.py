@@ -10,6 +10,8 @@ __all__ = [
     "API",
     "CHANNEL_RATES",
     "DRAFT_AFTER",
+    "MAX_FILE",
+    "MAX_SECTION",
     "MAX_TEXT",
     "METADATA_TYPE",
     "RESERVED_SLASH",
@@ -17,6 +19,8 @@ __all__ = [
     "SLASH_COMMANDS",
     "STATUS_AFTER",
     "STATUS_EVERY",
+    "STREAM_LIFE",
+    "STREAM_RATE",
     "TEMPO",
     "WORKSPACE_RATES",
 ]
@@ -34,6 +38,17 @@ CHANNEL_RATES: Final = (Rate(1.0, burst=10),)
 # Tier 3 (50+ a minute and workspace). So Slack itself says when it is too much: its Retry-After parks the
 # channel in which that happened.
 WORKSPACE_RATES: Final[tuple[Rate, ...]] = ()
+
+# reference/block-kit/blocks/section-block: the text of a section. What has buttons under it is one.
+MAX_SECTION: Final = 3000
+
+# slack.com/help, "Add files to Slack": 1 GB for one file.
+MAX_FILE: Final = 1_000_000_000
+
+# chat.startStream is Tier 2 (20+ a minute and workspace); what is over that is shown by edits.
+STREAM_RATE: Final = Rate(20.0, 60.0, burst=10)
+# Not documented: streams end by themselves after some five minutes (python-slack-sdk #1859).
+STREAM_LIFE: Final = 240.0
 
 TEMPO: Final = Tempo(every=1.2)
 DRAFT_AFTER: Final = 0.15  # ours: seconds; a text that is whole by then is posted whole, in one call

@@ -19,6 +19,7 @@ _SCOPES: Final = (
     "chat:write",
     "commands",
     "files:read",
+    "files:write",
     "groups:history",
     "im:history",
     "mpim:history",

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterable
 from typing import Any, Final
-
-from slack_sdk.errors import SlackApiError
-from slack_sdk.web.async_client import AsyncWebClient
 
 from hermes_core.adapter import Activity, Progress, Received
 from hermes_core.errors import SendError
 from hermes_core.messages import Address
 from hermes_core.pacing import Budget, Want
-from hermes_slack.faults import ACCOUNT, error_of
+from hermes_slack.drafts import Draft, Drafts
+from hermes_slack.faults import ACCOUNT, word_of
 from hermes_slack.limits import STATUS_AFTER, STATUS_EVERY
-from hermes_slack.posts import FAILURES, Posts
+from hermes_slack.posts import Posts
 from hermes_slack.render import Piece, cut
+from hermes_slack.streams import Speaker
 from hermes_slack.tasks import begin
 
-__all__ = ["Passing"]
+__all__ = ["WORKING", "Passing"]
 
 log = logging.getLogger("hermes.slack")
 
+WORKING: Final = "thought_balloon"
 _REACTIONS: Final = {
     "cancelled": "x",
     "interrupting": "octagonal_sign",
@@ -31,6 +32,7 @@ _REACTIONS: Final = {
 }
 _STATES: Final = {"stopping": "is stopping…", "thinking": "is thinking…", "writing": "is writing…"}
 _USELESS: Final = ACCOUNT | {"missing_scope", "unknown_method", "access_denied", "not_allowed"}
+_TRIES: Final = 5
 _JOBS: Final = 200  # jobs whose line is remembered
 
 
@@ -66,10 +68,16 @@ class Passing:
     """Shows the latest of each kind; what comes while a call is under way replaces what waits."""
 
     def __init__(
-        self, client: AsyncWebClient, posts: Posts, budget: Budget, group: asyncio.TaskGroup
+        self,
+        posts: Posts,
+        budget: Budget,
+        drafts: Drafts,
+        speaker: Callable[[Address], Speaker | None],
+        group: asyncio.TaskGroup,
     ) -> None:
-        self._client = client
         self._posts = posts
+        self._drafts = drafts
+        self._speaker = speaker
         self._budget = budget
         self._group = group
         self._signs: dict[Address, _Sign] = {}
@@ -81,8 +89,9 @@ class Passing:
     # -- status
 
     def working(self, address: Address, activity: Activity) -> None:
-        """The status line of a thread; at the top of a direct chat Slack has none."""
-        if address.thread is None or "assistant.threads.setStatus" in self._off:
+        """The status line of a thread; at the top of a direct chat Slack has none, and a reaction stands for it."""
+        method = "reactions.add" if address.thread is None else "assistant.threads.setStatus"
+        if method in self._off:
             return
         if activity.state == "idle":
             status = ""
@@ -95,7 +104,8 @@ class Passing:
             if not status:
                 return
             sign = self._signs[address] = _Sign()
-            begin(self._group, self._status(address, sign))
+            show = self._reaction if address.thread is None else self._status
+            begin(self._group, show(address, sign))
         sign.wanted = status
         sign.changed.set()
 
@@ -123,16 +133,49 @@ class Passing:
         finally:
             self._signs.pop(address, None)
 
+    async def _reaction(self, address: Address, sign: _Sign) -> None:
+        """On the message that is being worked at, until it is idle (case 42): also when Slack asks to wait."""
+        try:
+            speaker = self._speaker(address)
+            if await sign.idle_within(STATUS_AFTER) or speaker is None or not _is_ts(speaker.ts):
+                return
+            key = f"working:{speaker.ts}"
+            self._drafts.posted(
+                key, str(address), "", speaker.ts
+            )  # a run that dies leaves it to the next one
+            await self._react("reactions.add", address.channel, speaker.ts, WORKING)
+            while sign.wanted:
+                sign.changed.clear()
+                await sign.changed.wait()
+            await self._unmark(address.channel, speaker.ts)
+            self._drafts.closed(key)
+        finally:
+            self._signs.pop(address, None)
+
+    async def _unmark(self, channel: str, ts: str) -> None:
+        for _ in range(_TRIES):
+            wait = await self._react("reactions.remove", channel, ts, WORKING)
+            if wait is None:
+                return
+            await asyncio.sleep(wait)
+
+    def tidy(self, left: Iterable[Draft]) -> None:
+        """Take away the reactions that a former run left."""
+        for draft in left:
+            channel = Address.parse(draft.address).channel
+            begin(self._group, self._unmark(channel, draft.ids[0]))
+            self._drafts.forget(draft)
+
     # -- receipts
 
     def received(self, address: Address, receipt: Received) -> None:
         """A reaction on the message (T6). A slash command has no message to react to."""
         name = _REACTIONS.get(receipt.kind)
         if name is not None and _is_ts(receipt.id) and "reactions.add" not in self._off:
-            begin(
-                self._group,
-                self._call("reactions.add", channel=address.channel, timestamp=receipt.id, name=name),
-            )
+            begin(self._group, self._receipt(address.channel, receipt.id, name))
+
+    async def _receipt(self, channel: str, ts: str, name: str) -> None:
+        await self._react("reactions.add", channel, ts, name)
 
     # -- jobs
 
@@ -174,16 +217,22 @@ class Passing:
 
     # -- calls
 
-    async def _call(self, method: str, **arguments: Any) -> None:
+    async def _react(self, method: str, channel: str, ts: str, name: str) -> float | None:
+        return await self._call(method, channel=channel, timestamp=ts, name=name)
+
+    async def _call(self, method: str, **arguments: Any) -> float | None:
+        """Seconds after which it may be tried again; None: it is done, or not worth it."""
         try:
-            await self._client.api_call(method, json=arguments)
-        except FAILURES as error:
-            word = error_of(error) if isinstance(error, SlackApiError) else type(error).__name__
+            await self._posts.call(method, **arguments)
+        except SendError as error:
+            word = word_of(error)
             if word in _USELESS and method not in self._off:
                 self._off.add(method)
                 log.warning("Slack does not let this app call %s (%s); it is left out", method, word)
             else:
-                log.debug("%s failed: %s", method, word)
+                log.debug("%s failed: %s", method, error)
+            return error.retry_after
+        return None
 
 
 def _is_ts(id_: str) -> bool:

@@ -32,7 +32,8 @@ class SlackPlugin:
 
         `mode`: "socket" needs `app_token_env`, "http" needs `signing_secret_env` and the `[http]` server.
         `base_url`: another server's Web API. `follow_threads`: in a thread in which the agent was addressed
-        it answers without being mentioned again.
+        it answers without being mentioned again. `native_streams`: in threads, Slack itself shows a text while it
+        is written; without it, that is done by edits.
         """
 
         bot_token_env: str = "SLACK_BOT_TOKEN"  # noqa: S105 - names of variables, not secrets
@@ -41,6 +42,7 @@ class SlackPlugin:
         mode: Literal["socket", "http"] = "socket"
         base_url: str = _API
         follow_threads: bool = True
+        native_streams: bool = True
         secrets: Secrets = msgspec.field(default_factory=Secrets)
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -102,6 +104,7 @@ class SlackPlugin:
             "" if socket else self._secret("signing_secret_env", settings.signing_secret_env),
             _checked(settings.base_url),
             settings.follow_threads,
+            settings.native_streams,
             self._catch_up,
         )
 

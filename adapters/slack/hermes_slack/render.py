@@ -9,7 +9,8 @@ from typing import Final
 import msgspec
 
 from hermes_core.markup import SLACK, parse, plain, split
-from hermes_slack.limits import MAX_TEXT
+from hermes_core.messages import Choice
+from hermes_slack.limits import MAX_SECTION, MAX_TEXT
 
 __all__ = ["INTERRUPTED", "INTERRUPTED_MRKDWN", "Piece", "cut"]
 
@@ -25,16 +26,28 @@ class Piece(msgspec.Struct, frozen=True):
     """One message's text. `of`: how many messages the finished text has; 0 while it is written.
 
     So a finished message always differs from its draft, and is edited once more: only then does its
-    metadata say that the whole text was delivered.
+    metadata say that the whole text was delivered. `raw` is the Markdown of it, "" where it is not a whole
+    text. `choices` stand under it; `files` is how many files follow the text.
     """
 
     text: str
     of: int = 0
+    raw: str = ""
+    choices: tuple[Choice, ...] = ()
+    files: int = 0
 
 
-def cut(text: str, final: bool) -> Sequence[Piece]:
+def cut(text: str, final: bool, choices: tuple[Choice, ...] = (), files: int = 0) -> Sequence[Piece]:
     """The messages that show `text`, formatted once it is final. Nothing in it rings at anybody (R4)."""
-    if len(text) <= MAX_TEXT and _WORDS.fullmatch(text):
-        return [Piece(text, 1 if final else 0)]
-    parts = split(parse(text) if final else plain(text), SLACK, MAX_TEXT)
-    return [Piece(part.text, len(parts) if final else 0) for part in parts]
+    limit = MAX_SECTION if choices else MAX_TEXT
+    raw = text.strip()
+    if len(text) <= limit and _WORDS.fullmatch(text):
+        return [Piece(text, 1 if final else 0, raw, choices, files)]
+    parts = split(parse(text) if final else plain(text), SLACK, limit)
+    if len(parts) == 1:
+        return [Piece(parts[0].text, 1 if final else 0, raw, choices, files)]
+    last = len(parts) - 1
+    return [
+        Piece(part.text, len(parts) if final else 0, "", choices if n == last else (), files)
+        for n, part in enumerate(parts)
+    ]

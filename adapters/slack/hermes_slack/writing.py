@@ -11,15 +11,19 @@ the same messages are edited; where another turn begins, they are closed with a 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import secrets
 from dataclasses import dataclass, field
 
+import msgspec
+
 from hermes_core.adapter import Broken, Drafted, Sent
 from hermes_core.errors import SendError
 from hermes_core.messages import Address, Outgoing
-from hermes_core.pacing import Action, Budget, Delete, Delta, Edit, Live, Post, Slot, Stopped, Stream
+from hermes_core.pacing import Action, Budget, Cut, Delete, Delta, Edit, Live, Post, Slot, Stopped, Stream
 from hermes_slack.drafts import Draft, Drafts
+from hermes_slack.files import Files
 from hermes_slack.limits import DRAFT_AFTER, TEMPO
 from hermes_slack.posts import Posts
 from hermes_slack.render import INTERRUPTED, INTERRUPTED_MRKDWN, Piece, cut
@@ -75,19 +79,20 @@ class Writing:
 
     def __init__(self, budget: Budget, drafts: Drafts) -> None:
         self.budget = budget
-        self._drafts = drafts
+        self.drafts = drafts
         self._left = drafts.left()  # of a former run
         self._lines: dict[tuple[Address, str], list[_Line]] = {}  # of turns that are being written
         self._whole: dict[str, _Line] = {}  # by the key of what is being sent
         self._found: dict[str, tuple[Slot, ...]] = {}  # what `find` saw of texts that are not complete
         self._posts: Posts | None = None
+        self._files: Files | None = None
         self._open = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._run = secrets.token_hex(4)
 
-    def start(self, posts: Posts, group: asyncio.TaskGroup) -> None:
+    def start(self, posts: Posts, files: Files, group: asyncio.TaskGroup) -> None:
         """A connection is there: its calls, and who owns the tasks that write."""
-        self._posts, self._group = posts, group
+        self._posts, self._files, self._group = posts, files, group
         self._open.set()
         for turn, lines in list(self._lines.items()):
             for line in list(lines):
@@ -95,7 +100,7 @@ class Writing:
 
     def stop(self) -> None:
         """The connection is gone; what is being written waits for the next one."""
-        self._posts = self._group = None
+        self._posts = self._files = self._group = None
         self._open.clear()
 
     # -- while it is written
@@ -112,7 +117,7 @@ class Writing:
             line = self._line(address, turn[1], shown.part, key, self._taken_up(*turn))
             line.draft = key
             for slot in line.live.stream.slots:
-                self._drafts.posted(key, str(address), turn[1], str(slot.id))
+                self.drafts.posted(key, str(address), turn[1], str(slot.id))
             if lines:
                 line.before = lines[-1]
                 line.before.whole.set()
@@ -144,7 +149,7 @@ class Writing:
                 self._drop(turn, line)
 
     def _drop(self, turn: tuple[Address, str], line: _Line) -> None:
-        self._drafts.closed(line.draft)
+        self.drafts.closed(line.draft)
         lines = self._lines.get(turn, [])
         if line in lines:
             lines.remove(line)
@@ -152,6 +157,12 @@ class Writing:
             self._lines.pop(turn, None)
 
     # -- of a former run
+
+    def marks(self) -> list[Draft]:
+        """What a former run left that belongs to no turn; told once."""
+        found = [one for one in self._left if not one.turn]
+        self._left = [one for one in self._left if one.turn]
+        return found
 
     def _taken_up(self, address: Address, turn: str) -> tuple[Slot, ...]:
         """The messages that a former run showed of this turn; those of other turns here are closed."""
@@ -161,39 +172,61 @@ class Writing:
             self._left.remove(draft)
             if draft.turn == turn and not slots:
                 slots = tuple(Slot(id_, None) for id_ in draft.ids)
-                self._drafts.forget(draft)
+                self.drafts.forget(draft)
             elif self._group is not None:
                 begin(self._group, self._close(address, draft))
         return slots
 
     async def _close(self, address: Address, draft: Draft) -> None:
-        posts = await self._connected()
+        posts, _ = await self._connected()
         try:
             await posts.mark(address, draft.ids[-1], INTERRUPTED_MRKDWN)
         except SendError as error:
             log.info("an unfinished text could not be closed: %s", error)
-        self._drafts.forget(draft)
+        self.drafts.forget(draft)
 
     # -- whole
 
     async def send(self, outgoing: Outgoing) -> Sent:
-        """Make Slack show exactly this text, once; a draft of its turn becomes it."""
-        turn = (outgoing.address, outgoing.turn)
+        """Make Slack show exactly this text and its files, once; a draft of its turn becomes it."""
+        key = outgoing.key
+        ids: tuple[str, ...] = ()
+        done = False
+        try:
+            if outgoing.text.strip():
+                ids = await self._text(outgoing)
+            if outgoing.attachments:
+                await self._attached(outgoing)
+            done = True
+        except SendError as error:
+            done = error.permanent
+            raise
+        finally:
+            if done:  # else the text is known to stand there when its files are tried again
+                self._whole.pop(key, None)
+                self._found.pop(key, None)
+        return Sent(ids)
+
+    async def _text(self, outgoing: Outgoing) -> tuple[str, ...]:
         line = self._whole.get(outgoing.key)
         if line is None:
             line = self._whole[outgoing.key] = self._taken_over(outgoing)
         try:
             if line.before is not None:
                 await line.before.finish()
-            ids = await line.live.finish(outgoing.text)
+            return await line.live.finish(outgoing.text)
         finally:
             if line.live.stream.finished:
-                self._whole.pop(outgoing.key, None)
-                self._found.pop(outgoing.key, None)
                 for one in (line.before, line):
                     if one is not None:
-                        self._drop(turn, one)
-        return Sent(ids)
+                        self._drop((outgoing.address, outgoing.turn), one)
+
+    async def _attached(self, outgoing: Outgoing) -> None:
+        _, files = await self._connected()
+        failed = await files.send(outgoing.address, outgoing.key, outgoing.attachments)
+        if failed:  # what Slack will never take is said where it is missed
+            notice = self._line(outgoing.address, "", 0, f"{outgoing.key}#files")
+            await notice.live.finish("\n".join(failed))
 
     def _taken_over(self, outgoing: Outgoing) -> _Line:
         """The line of the draft that goes on in this text, or a new one."""
@@ -205,36 +238,48 @@ class Writing:
             last.keys.add(outgoing.key)
             last.key = outgoing.key
             last.whole.set()
+            last.live.stream = msgspec.structs.replace(last.live.stream, cut=_cut(outgoing))
             return last
         slots = self._found.get(outgoing.key, ())
         if outgoing.turn and not lines:
             slots = slots or self._taken_up(outgoing.address, outgoing.turn)
-        line = self._line(outgoing.address, outgoing.turn, 0, outgoing.key, slots)
+        line = self._line(outgoing.address, outgoing.turn, 0, outgoing.key, slots, _cut(outgoing))
         line.before = last
         return line
 
     async def find(self, key: str, address: Address) -> Sent | None:
-        """Whether the whole text with this key stands there. What is there of a part of it is kept for `send`."""
-        posts = await self._connected()
+        """Whether the whole text with this key stands there, and its files. What is there of it is kept for `send`."""
+        posts, files = await self._connected()
         found = await posts.find(address, (key,))
         of = max((one.of for one in found.values()), default=0)
-        if of and all(index in found and found[index].of == of for index in range(of)):
+        count = max((one.files for one in found.values()), default=0)
+        if not found:
+            return Sent(()) if await files.there(key, address) else None
+        whole = of and all(index in found and found[index].of == of for index in range(of))
+        if whole and (not count or await files.there(key, address, count)):
             return Sent(tuple(found[index].ts for index in range(of)))
-        if found:
-            self._found[key] = tuple(
-                Slot(found[index].ts if index in found else None, None) for index in range(max(found) + 1)
-            )
+        self._found[key] = tuple(
+            Slot(found[index].ts if index in found else None, None) for index in range(max(found) + 1)
+        )
         return None
 
     # -- one call
 
-    def _line(self, address: Address, turn: str, part: int, key: str, slots: tuple[Slot, ...] = ()) -> _Line:
+    def _line(
+        self,
+        address: Address,
+        turn: str,
+        part: int,
+        key: str,
+        slots: tuple[Slot, ...] = (),
+        cut: Cut = cut,
+    ) -> _Line:
         line = _Line(address, turn, part, key, {key})
 
         async def perform(action: Action) -> str:
             id_ = await self._perform(line, action)
             if line.draft and isinstance(action, Post):
-                self._drafts.posted(line.draft, str(line.address), line.turn, id_)
+                self.drafts.posted(line.draft, str(line.address), line.turn, id_)
             return id_
 
         stream = Stream(cut, TEMPO, slots)
@@ -243,7 +288,7 @@ class Writing:
         return line
 
     async def _perform(self, line: _Line, action: Action) -> str:
-        posts = await self._connected()
+        posts, _ = await self._connected()
         match action:
             case Post():
                 if action.repeat:  # an earlier try may have worked
@@ -260,10 +305,17 @@ class Writing:
             case Delete():
                 return await posts.delete(line.address, action.id)
 
-    async def _connected(self) -> Posts:
-        while self._posts is None:
+    async def _connected(self) -> tuple[Posts, Files]:
+        while self._posts is None or self._files is None:
             await self._open.wait()
-        return self._posts
+        return self._posts, self._files
+
+
+def _cut(outgoing: Outgoing) -> Cut:
+    """How this message is cut: its buttons stand under the last part."""
+    if not outgoing.choices and not outgoing.attachments:
+        return cut
+    return functools.partial(cut, choices=outgoing.choices, files=len(outgoing.attachments))
 
 
 def _shows(of: int, piece: Piece) -> bool:

@@ -17,7 +17,7 @@ from hermes_core.runtime import Runtime
 from hermes_core.store.sqlite import SQLiteStore
 from hermes_core.testing.model import Script, ScriptedModel
 from hermes_core.testing.platforms.slack import FakeSlack
-from hermes_core.testing.platforms.slack_world import BOT
+from hermes_core.testing.platforms.slack_rules import BOT
 from hermes_slack.adapter import App, SlackAdapter
 from hermes_slack.plugin import SlackPlugin
 
@@ -28,7 +28,13 @@ class Plugin(SlackPlugin):
     """The adapter as the plugin opens it, and with short times."""
 
     def __init__(
-        self, slack: FakeSlack, folder: Path, *, http: bool = False, catch_up: float = 3600.0
+        self,
+        slack: FakeSlack,
+        folder: Path,
+        *,
+        http: bool = False,
+        catch_up: float = 3600.0,
+        native_streams: bool = True,
     ) -> None:
         super().__init__(self.Settings(mode="http" if http else "socket"))
         self.adapter = SlackAdapter(
@@ -37,6 +43,7 @@ class Plugin(SlackPlugin):
                 "" if http else slack.app_token,
                 slack.signing_secret if http else "",
                 slack.base_url,
+                native_streams=native_streams,
                 catch_up=catch_up,
                 ping_interval=0.2,
             ),
@@ -58,12 +65,19 @@ class House:
         scripts: Iterable[Script] = (),
         *,
         http: bool = False,
+        native_streams: bool = True,
         **conversation: Any,
     ) -> None:
         self.slack = slack
         self.model = ScriptedModel(scripts)
         self.ready = asyncio.Event()
-        self.plugin = Plugin(slack, folder, http=http, catch_up=conversation.get("catch_up", 3600.0))
+        self.plugin = Plugin(
+            slack,
+            folder,
+            http=http,
+            catch_up=conversation.get("catch_up", 3600.0),
+            native_streams=native_streams,
+        )
         self._folder = folder
         self._http = http
         self._config = Config.of(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from hermes_core.adapter import Progress
+from hermes_core.adapter import Activity, Progress, Working
 from hermes_core.messages import Address, Said
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.slack import FakeSlack
+from hermes_slack.passing import WORKING
 
+from .alone import HERE, Connected
 from .house import House
 
 AGENT = "<@U0AGENT>"
@@ -89,12 +91,6 @@ async def test_slash_commands_are_text_commands_in_any_of_their_three_forms(
         for text, mode in zip(slack.texts("D1"), ("queue", "steer", "followup"), strict=True):
             assert mode in text
         assert house.model.requests == []
-
-
-async def test_a_button_is_acknowledged_though_nothing_waits_for_it(tmp_path: Path, slack: FakeSlack) -> None:
-    async with House(tmp_path, slack):
-        await slack.press("D1", "UANN")
-        await slack.until(lambda: bool(slack.envelopes) and not slack.unacked())
 
 
 async def test_an_edit_replaces_and_a_deletion_cancels_a_message_that_waits_d9(
@@ -222,3 +218,48 @@ async def test_the_progress_of_a_job_is_one_line_that_is_edited_in_place_j13(
         await house.says(["done"], "D1")
         house.plugin.adapter.show(here, Progress("j2", "another"))
         await house.says(["done", "another"], "D1")
+
+
+def reactions(slack: FakeSlack, ts: str) -> list[str]:
+    return list(slack.world.channel("D1").messages[ts].get("reactions", ()))
+
+
+async def test_case_42_at_the_top_of_a_direct_chat_a_reaction_says_that_the_agent_works_and_goes_with_the_end(
+    tmp_path: Path, slack: FakeSlack
+) -> None:
+    hold = Hold()
+    async with House(tmp_path, slack, [[hold, "done"]]) as house:
+        ts = slack.world.say("D1", "UANN", "think")
+        await slack.until(lambda: reactions(slack, ts) == [WORKING])
+        slack.refuse("reactions.remove", "ratelimited", retry_after=0.1)
+        hold.release()
+        await house.says(["done"], "D1")
+        await slack.until(lambda: reactions(slack, ts) == [])
+
+
+async def test_case_42_what_a_run_that_died_left_is_taken_away_by_the_next_one(
+    tmp_path: Path, slack: FakeSlack
+) -> None:
+    async with Connected(slack, tmp_path) as (adapter, gate):
+        gate.commits.put_nowait(True)
+        ts = slack.world.say("D1", "UANN", "think")
+        await slack.until(lambda: not slack.unacked() and bool(slack.envelopes))
+        adapter.show(HERE, Working(Activity("thinking")))
+        await slack.until(lambda: reactions(slack, ts) == [WORKING])
+    async with Connected(slack, tmp_path):
+        await slack.until(lambda: reactions(slack, ts) == [])
+
+
+async def test_case_42_an_app_that_may_not_react_or_set_a_status_goes_on_without(
+    tmp_path: Path, slack: FakeSlack
+) -> None:
+    hold = Hold()
+    slack.refuse("reactions.add", "missing_scope")
+    slack.refuse("assistant.threads.setStatus", "missing_scope")
+    async with House(tmp_path, slack, [[hold, "done"]]) as house:
+        slack.world.say("D1", "UANN", "think")
+        await slack.until(lambda: bool(slack.called("reactions.add")))
+        hold.release()
+        await house.says(["done"], "D1")
+        root = slack.world.say("C1", "UANN", f"{AGENT} think")
+        await house.says(["you said: think"], "C1", root)

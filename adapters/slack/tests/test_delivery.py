@@ -181,7 +181,8 @@ async def test_a_draft_whose_post_was_cut_is_found_in_its_thread_and_completed(
     tmp_path: Path, slack: FakeSlack
 ) -> None:
     hold = Hold()
-    async with House(tmp_path, slack, [["a text that is long enough ", hold, "and its end"]]) as house:
+    script: list[str | Hold] = ["a text that is long enough ", hold, "and its end"]
+    async with House(tmp_path, slack, [script], native_streams=False) as house:
         slack.cut("chat.postMessage", "after")
         ts = slack.world.say("C1", "UANN", "<@U0AGENT> go")
         await slack.until(lambda: bool(slack.called("chat.postMessage")))

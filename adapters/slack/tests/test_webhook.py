@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hermes_core.route import Problem, Request
 from hermes_core.testing.platforms.slack import FakeSlack
-from hermes_core.testing.platforms.slack_world import form, slash_payload
+from hermes_core.testing.platforms.slack_rules import form, slash_payload
 from hermes_slack.webhook import read, verified
 
 from .house import House

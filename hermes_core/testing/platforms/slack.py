@@ -27,7 +27,9 @@ from typing import Any, Final, Self
 
 from aiohttp import WSMsgType, web
 
-from hermes_core.testing.platforms.slack_world import BOT, Refusal, World, slash_payload
+from hermes_core.testing.platforms.slack_files import LOGIN
+from hermes_core.testing.platforms.slack_rules import BOT, Refusal, buttons_of, press_payload, slash_payload
+from hermes_core.testing.platforms.slack_world import World
 
 __all__ = ["Call", "Envelope", "FakeSlack"]
 
@@ -100,6 +102,9 @@ class FakeSlack:
         app = web.Application()
         app.router.add_route("*", "/api/{method}", self._api)
         app.router.add_get("/link/", self._link)
+        app.router.add_get("/files/{id}/download", self._download)
+        app.router.add_get("/login", self._login)
+        app.router.add_post("/upload/{id}", self._upload)
         self._runner = web.AppRunner(app, shutdown_timeout=0.2)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
@@ -107,6 +112,7 @@ class FakeSlack:
         port = self._runner.addresses[0][1]
         self._root = f"127.0.0.1:{port}"
         self.base_url = f"http://{self._root}/api/"
+        self.world.files.root = f"http://{self._root}"
         return self
 
     async def __aexit__(
@@ -207,10 +213,14 @@ class FakeSlack:
         await self._send(self._envelope("slash_commands", payload))
         return str(payload["trigger_id"])
 
-    async def press(self, channel: str, user: str) -> None:
-        """Press a button."""
-        payload = {"type": "block_actions", "user": {"id": user}, "channel": {"id": channel}, "actions": []}
+    async def press(self, channel: str, user: str, ts: str, label: str) -> dict[str, Any]:
+        """Press a button under a message; gives what Slack says of it. `KeyError` where there is none."""
+        message = self.world.channel(channel).messages[ts]
+        payload = press_payload(
+            channel, user, message, buttons_of(message)[label], self.world.ts(), self._id("trigger")
+        )
         await self._send(self._envelope("interactive", payload))
+        return payload
 
     # -- signed HTTP
 
@@ -269,7 +279,9 @@ class FakeSlack:
         """Over one of the connections, in turn, as Slack spreads them; it waits where none is open."""
         alive = [one for one in self._connections if not one.socket.closed]
         if not alive:
-            if body["type"] != "slash_commands":  # a command that nobody hears fails before its person's eyes
+            if (
+                body["type"] == "events_api"
+            ):  # a command or button that nobody hears fails before people's eyes
                 again = {"retry_attempt": 1, "retry_reason": "connection_failed"}
                 self._waiting.append({**body, **again})
             return
@@ -373,6 +385,26 @@ class FakeSlack:
             self._tickets.add(ticket)
             return {"url": f"ws://{self._root}/link/?ticket={ticket}"}
         return self.world.call(method, arguments)
+
+    async def _download(self, request: web.Request) -> web.StreamResponse:
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        status, kind, content = self.world.files.read(request.match_info["id"], token, self.bot_token)
+        where = {"Location": f"http://{self._root}/login"} if status == 302 else {}
+        return web.Response(status=status, content_type=kind, body=content, headers=where)
+
+    async def _login(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(content_type="text/html", text=LOGIN)
+
+    async def _upload(self, request: web.Request) -> web.StreamResponse:
+        content = await request.read()
+        call = Call("upload", {"length": len(content)}, asyncio.get_running_loop().time())
+        self.calls.append(call)
+        faults = self._faults.get("upload")
+        fault = faults.pop(0) if faults else _Fault()
+        if fault.status != 200:
+            return await self._refused(call, fault)
+        status = self.world.files.upload(request.match_info["id"], content)
+        return web.Response(status=status, text=f"OK - {len(content)}")
 
     async def _refused(self, call: Call, fault: _Fault) -> web.Response:
         headers = {} if fault.retry_after is None else {"Retry-After": f"{fault.retry_after:g}"}

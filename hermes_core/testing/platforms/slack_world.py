@@ -8,34 +8,20 @@ from __future__ import annotations
 
 import copy
 import itertools
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import urlencode
 
-__all__ = ["BOT", "Channel", "Refusal", "World", "form", "slash_payload"]
+from hermes_core.testing.platforms.slack_files import Files
+from hermes_core.testing.platforms.slack_rules import BOT, Refusal, blocks_of, metadata, text_of
+from hermes_core.testing.platforms.slack_streams import Streams
 
-BOT: Final = {
-    "user_id": "U0AGENT",
-    "bot_id": "B0AGENT",
-    "user": "hermes",
-    "team_id": "T0TEAM",
-    "app_id": "A0APP",
-}
+__all__ = ["Channel", "World"]
 
 POST_LIMIT: Final = 40_000
 UPDATE_LIMIT: Final = 4_000
-
-
-class Refusal(Exception):
-    """Slack's `{"ok": false, "error": …}`."""
-
-    def __init__(self, error: str, **more: Any) -> None:
-        super().__init__(error)
-        self.error = error
-        self.more = more
 
 
 @dataclass
@@ -63,6 +49,9 @@ class World:
         self._emit = emit
         self._count = itertools.count(1)
         self._second = int(time.time())
+        self.files = Files(self._share)
+        self.streams = Streams(self._message, self._own_of)
+        self._more = {**self.files.methods, **self.streams.methods}
 
     def channel(self, id: str) -> Channel:
         """The channel with this id; made at the first mention. D… are direct chats."""
@@ -154,6 +143,8 @@ class World:
 
     def call(self, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What the method answers, without `ok`; `Refusal` with Slack's code."""
+        if method in self._more:
+            return self._more[method](arguments)
         found = _METHODS.get(method)
         if found is None:
             raise Refusal("unknown_method", req_method=method)
@@ -181,8 +172,22 @@ class World:
         return {"url": "https://example.slack.com/", "team": "Example", **BOT, "is_enterprise_install": False}
 
     def _post(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        text = text_of(arguments, POST_LIMIT)
+        blocks, data = blocks_of(arguments), metadata(arguments)
+        more = {name: one for name, one in (("blocks", blocks), ("metadata", data)) if one}
+        message = self._message(arguments, text, more)
+        return {"channel": arguments["channel"], "ts": message["ts"], "message": copy.deepcopy(message)}
+
+    def _share(self, arguments: Mapping[str, Any], file: dict[str, Any]) -> str:
+        where = {"channel": arguments["channel_id"], "thread_ts": arguments.get("thread_ts")}
+        text = str(arguments.get("initial_comment") or "")
+        return str(self._message(where, text, {"files": [file], "subtype": "file_share"})["ts"])
+
+    def _message(
+        self, arguments: Mapping[str, Any], text: str, more: Mapping[str, Any] = MappingProxyType({})
+    ) -> dict[str, Any]:
+        """The agent writes."""
         place = self._place(arguments)
-        text = _text(arguments, POST_LIMIT)
         message: dict[str, Any] = {
             "type": "message",
             "user": BOT["user_id"],
@@ -190,6 +195,7 @@ class World:
             "app_id": BOT["app_id"],
             "text": text,
             "ts": self.ts(),
+            **more,
         }
         thread = arguments.get("thread_ts")
         if thread:
@@ -197,28 +203,34 @@ class World:
             parent = place.messages.get(str(thread))
             if parent is not None:
                 parent.setdefault("thread_ts", thread)
-        metadata = _metadata(arguments)
-        if metadata is not None:
-            message["metadata"] = metadata
         place.messages[message["ts"]] = message
         self._emit({**message, "channel": place.id, "channel_type": place.kind, "event_ts": message["ts"]})
-        return {"channel": place.id, "ts": message["ts"], "message": copy.deepcopy(message)}
+        return message
+
+    def _own_of(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return self._own(self._place(arguments), arguments.get("ts"), "cant_update_message")
 
     def _update(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         place = self._place(arguments)
         message = self._own(place, arguments.get("ts"), "cant_update_message")
-        text = _text(arguments, UPDATE_LIMIT)
+        text, blocks = text_of(arguments, UPDATE_LIMIT), blocks_of(arguments)
+        if message.get("streaming"):
+            raise Refusal("streaming_state_conflict")
         before = copy.deepcopy(message)
         message["text"] = text
-        metadata = _metadata(arguments)
-        if metadata is not None:
-            message["metadata"] = metadata
+        if blocks is not None:
+            message["blocks"] = blocks
+        data = metadata(arguments)
+        if data is not None:
+            message["metadata"] = data
         self._changed(place.id, message, before)
         return {"channel": place.id, "ts": message["ts"], "text": text}
 
     def _delete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         place = self._place(arguments)
         message = self._own(place, arguments.get("ts"), "cant_delete_message")
+        if message.get("streaming"):
+            raise Refusal("cant_delete_message")
         del place.messages[message["ts"]]
         self._removed(place.id, message)
         return {"channel": place.id, "ts": message["ts"]}
@@ -249,6 +261,15 @@ class World:
         names.append(name)
         return {}
 
+    def _unreact(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        message = self._place(arguments).messages.get(str(arguments.get("timestamp")))
+        if message is None:
+            raise Refusal("message_not_found")
+        if arguments.get("name") not in message.get("reactions", ()):
+            raise Refusal("no_reaction")
+        message["reactions"].remove(arguments["name"])
+        return {}
+
     def _user(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         user = str(arguments.get("user") or "")
         if user not in self.people:
@@ -265,53 +286,6 @@ class World:
             raise Refusal("invalid_arguments")
         place.statuses.append((str(arguments["thread_ts"]), str(arguments["status"])))
         return {}
-
-
-def slash_payload(channel: str, user: str, command: str, text: str, trigger: str) -> dict[str, Any]:
-    """What Slack says of a slash command, over Socket Mode as JSON, over HTTP as a form."""
-    return {
-        "command": command,
-        "text": text,
-        "user_id": user,
-        "user_name": user.lower(),
-        "channel_id": channel,
-        "channel_name": "directmessage" if channel.startswith("D") else "general",
-        "team_id": BOT["team_id"],
-        "api_app_id": BOT["app_id"],
-        "response_url": "https://hooks.example/commands/1",
-        "trigger_id": trigger,
-    }
-
-
-def form(payload: Mapping[str, Any]) -> bytes:
-    """A payload as the body of a form."""
-    return urlencode(payload).encode()
-
-
-def _text(arguments: Mapping[str, Any], limit: int) -> str:
-    text = arguments.get("text")
-    if not isinstance(text, str) or not text.strip():
-        raise Refusal("no_text")
-    if len(text) > limit:
-        raise Refusal("msg_too_long")
-    return text
-
-
-def _metadata(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    given = arguments.get("metadata")
-    if given is None:
-        return None
-    try:
-        metadata = json.loads(given) if isinstance(given, str) else given
-    except ValueError:
-        raise Refusal("invalid_metadata_format") from None
-    if not isinstance(metadata, dict) or not metadata.get("event_type"):
-        raise Refusal("invalid_metadata_schema")
-    if not isinstance(metadata.get("event_payload"), dict):
-        raise Refusal("invalid_metadata_schema")
-    if len(json.dumps(metadata)) > 16_000:
-        raise Refusal("metadata_too_large")
-    return metadata
 
 
 def _page(messages: list[dict[str, Any]], arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -340,5 +314,6 @@ _METHODS: Final[dict[str, Callable[[World, Mapping[str, Any]], dict[str, Any]]]]
     "conversations.history": World._history,
     "conversations.replies": World._replies,
     "reactions.add": World._react,
+    "reactions.remove": World._unreact,
     "users.info": World._user,
 }

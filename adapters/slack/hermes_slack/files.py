@@ -1,0 +1,222 @@
+"""Files: those that go out with a message, and the content of those that came with one.
+
+Theory of operation. A file is uploaded under an id of its own, and then shared into the conversation; only the
+second step shows anything. So the ids are kept before it: whoever does not know whether a file was shared asks
+Slack about the id, also after a crash, and uploads once more only what is certainly not there (D5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from hermes_core.errors import HermesError, SendError
+from hermes_core.messages import Address, Attachment
+from hermes_slack import kept
+from hermes_slack.faults import word_of
+from hermes_slack.posts import Posts
+
+__all__ = ["Files", "Uploads"]
+
+log = logging.getLogger("hermes.slack")
+
+_TEXTS: Final = 200  # whose uploads are remembered
+_LOOKS: Final = 5  # at a file that may just be on its way into the conversation
+_LOOK: Final = 0.4  # seconds between two
+_TRIES: Final = 3
+_PIECE: Final = 65_536
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=60.0)
+_SLACK: Final = (".slack.com", ".slack-gov.com", ".slack-files.com", ".slack-edge.com")
+
+
+class _Upload(msgspec.Struct):
+    """The files of one text: how many there are, and the ids of those that were uploaded."""
+
+    count: int
+    ids: list[str] = []
+
+
+class Uploads:
+    """By the key of the text, in `path` if there is one."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._known = kept.read(path, dict[str, _Upload]) or {}
+
+    def of(self, key: str) -> _Upload | None:
+        """What is known of this text's files."""
+        return self._known.get(key)
+
+    def begin(self, key: str, count: int) -> _Upload:
+        """So many files go out with this text."""
+        upload = self._known.setdefault(key, _Upload(count))
+        while len(self._known) > _TEXTS:
+            del self._known[next(iter(self._known))]
+        return upload
+
+    def write(self) -> None:
+        """Keep it now."""
+        kept.write(self._path, self._known)
+
+
+class Files:
+    """The files of one connection. `token` goes to Slack's own servers and to `base_url`, and nowhere else (X2)."""
+
+    def __init__(
+        self, posts: Posts, session: aiohttp.ClientSession, uploads: Uploads, token: str, base_url: str
+    ) -> None:
+        self._posts = posts
+        self._session = session
+        self._uploads = uploads
+        self._token = token
+        self._base = URL(base_url)
+
+    # -- out
+
+    async def send(self, address: Address, key: str, attachments: Sequence[Attachment]) -> list[str]:
+        """Share these files, each once, in their order; gives a line for each that Slack will never take."""
+        upload = self._uploads.begin(key, len(attachments))
+        failed: list[str] = []
+        for number, attachment in enumerate(attachments):
+            known = upload.ids[number] if number < len(upload.ids) else ""
+            if known and await self._stands(known, address):
+                continue
+            try:
+                id_ = await self._upload(attachment)
+                upload.ids[number : number + 1] = [id_]
+                self._uploads.write()
+                await self._share(id_, attachment, address)
+            except OSError as error:
+                failed.append(f"{attachment.name} cannot be read: {error.strerror}.")
+            except SendError as error:
+                if error.permanent or error.unknown or error.retry_after is not None or not word_of(error):
+                    raise
+                failed.append(f"Slack does not take {attachment.name}: {word_of(error)}.")
+        return failed
+
+    async def there(self, key: str, address: Address, count: int = 0) -> bool:
+        """Whether all files of this text stand there; `count`: how many there must be, where that is known."""
+        upload = self._uploads.of(key)
+        if upload is None or len(upload.ids) < max(count, upload.count):
+            return False
+        return all([await self._stands(id_, address) for id_ in upload.ids])
+
+    async def _upload(self, attachment: Attachment) -> str:
+        path = Path(attachment.ref)
+        size = (await asyncio.to_thread(path.stat)).st_size
+        asked = {"filename": attachment.name, "length": str(size)}
+        answer = await self._posts.read("files.getUploadURLExternal", asked)
+        content = await asyncio.to_thread(path.open, "rb")
+        try:
+            async with self._session.post(
+                str(answer["upload_url"]), data=content, timeout=_TIMEOUT
+            ) as response:
+                if response.status != 200:
+                    raise SendError(f"Slack did not take the upload (status {response.status}).")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise SendError("The connection to Slack broke during an upload.") from error
+        finally:
+            content.close()
+        return str(answer["file_id"])
+
+    async def _share(self, id_: str, attachment: Attachment, address: Address) -> None:
+        thread = {"thread_ts": address.thread} if address.thread else {}
+        files = [{"id": id_, "title": attachment.name}]
+        await self._posts.call(
+            "files.completeUploadExternal", files=files, channel_id=address.channel, **thread
+        )
+        await self._stands(id_, address)  # it is shown a moment later: what follows must stand behind it
+
+    async def _stands(self, id_: str, address: Address) -> bool:
+        for look in range(_LOOKS):
+            if look:
+                await asyncio.sleep(_LOOK)
+            try:
+                answer = await self._posts.read("files.info", {"file": id_})
+            except SendError as error:
+                if word_of(error) in ("file_not_found", "file_deleted", "missing_scope"):
+                    return False
+                raise
+            if _shared(answer.get("file"), address.channel):
+                return True
+        return False
+
+    # -- in
+
+    async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """See `Downloads.fetch`."""
+        url = await self._url(attachment)
+        trouble = "the connection broke"
+        for attempt in range(_TRIES):
+            if attempt:
+                await asyncio.sleep(_LOOK * attempt)
+            begun = False
+            try:
+                async with self._session.get(
+                    url,
+                    headers={"Authorization": f"Bearer {self._token}"},
+                    allow_redirects=False,  # Slack sends whom it does not know to a page where people log in
+                    timeout=_TIMEOUT,
+                ) as response:
+                    if response.status < 429:
+                        _check(attachment, response)
+                        async for piece in response.content.iter_chunked(_PIECE):
+                            begun = True
+                            yield piece
+                        return
+                    trouble = f"status {response.status}"
+            except (aiohttp.ClientError, TimeoutError) as error:
+                trouble = type(error).__name__
+                if begun:
+                    break
+        raise HermesError(
+            f"{attachment.name} could not be read from Slack ({trouble}).", "Try it again later."
+        )
+
+    async def _url(self, attachment: Attachment) -> URL:
+        ref = attachment.ref
+        if not ref.startswith(("https://", "http://")):  # of another workspace: Slack gives the id only
+            try:
+                answer = await self._posts.read("files.info", {"file": ref})
+            except SendError as error:
+                raise HermesError(
+                    f"Slack does not give {attachment.name} ({word_of(error) or error.message}).",
+                    "It may be deleted, or the app may lack the scope files:read.",
+                ) from error
+            file = answer.get("file")
+            ref = str(file.get("url_private_download") or file.get("url_private") or "") if file else ""
+        url = URL(ref)
+        own = url.origin() == self._base.origin() if url.is_absolute() else False
+        if not own and not (url.scheme == "https" and f".{url.host}".endswith(_SLACK)):
+            raise HermesError(
+                f"{attachment.name} is not kept by Slack but elsewhere.", "Upload the file itself instead."
+            )
+        return url
+
+
+def _shared(file: Any, channel: str) -> bool:
+    shares = file.get("shares") if isinstance(file, Mapping) else None
+    if not isinstance(shares, Mapping):
+        return False
+    return any(isinstance(one, Mapping) and one.get(channel) for one in shares.values())
+
+
+def _check(attachment: Attachment, response: aiohttp.ClientResponse) -> None:
+    """`HermesError` for everything but the file; a page to log in comes with the status 200, too."""
+    other = attachment.media_type != "text/html" or response.content_length not in (None, attachment.size)
+    page = response.content_type == "text/html" and other
+    if response.status == 200 and not page:
+        return
+    if page or response.status in (301, 302, 303, 307, 308, 401, 403):
+        raise HermesError(
+            f"Slack does not let this app read {attachment.name}.",
+            "Add the scope files:read to the app, and install it to the workspace again.",
+        )
+    raise HermesError(f"{attachment.name} is not on Slack any more (status {response.status}).")

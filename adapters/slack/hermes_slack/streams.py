@@ -1,0 +1,176 @@
+"""Streams: texts that Slack itself shows while they are written, in threads; wherever it will not, edits do the same.
+
+Theory of operation. A native stream is begun, appended to and ended; in between it takes no edits, and after
+some minutes Slack ends it by itself. It is a better way to show the same messages, never another truth: what
+Slack refuses here is posted or edited as usual, at once. A text that does not go on from what was streamed, a
+call whose outcome is unknown (repeated, it would stand there twice) and a stream that is too old are mended
+in the same way: the stream is ended, and the message edited to what it should be.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from slack_sdk.web.async_client import AsyncWebClient
+
+from hermes_core.errors import SendError
+from hermes_core.messages import Address
+from hermes_core.pacing import Budget, Want
+from hermes_slack.faults import word_of
+from hermes_slack.limits import STREAM_LIFE, STREAM_RATE
+from hermes_slack.posts import Found, Posts, metadata
+from hermes_slack.render import Piece
+
+__all__ = ["Speaker", "Streams", "ringing_nobody"]
+
+log = logging.getLogger("hermes.slack")
+
+_RECIPIENT: Final = re.compile(r"[UW][A-Z0-9]+")
+_SKEW: Final = 60.0  # seconds by which our clock and Slack's may differ
+_NAME: Final = re.compile(r"<(?=[@!#])")
+
+
+class Speaker(msgspec.Struct, frozen=True):
+    """Who wrote last in a conversation: the person, the workspace, and the message."""
+
+    user: str
+    team: str
+    ts: str
+
+
+@dataclass
+class _Stream:
+    raw: str
+    began: float
+    sure: bool = True  # it is known what stands there
+
+
+def ringing_nobody(text: str) -> str:
+    """Markdown in which no name is one for Slack (R4, E11). A longer text gives the same beginning."""
+    return _NAME.sub("<\u2060", text)
+
+
+class Streams(Posts):
+    """`Posts` that streams where it can. `speaker` says who is to see it; None: nobody is known."""
+
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        wall: Callable[[], float],
+        clock: Callable[[], float],
+        speaker: Callable[[Address], Speaker | None],
+    ) -> None:
+        super().__init__(client, wall)
+        self._clock = clock
+        self._speaker = speaker
+        self._begun = Budget(lambda method: (STREAM_RATE,), (), clock)
+        self._open: dict[str, _Stream] = {}  # by the message
+        # texts whose stream may have begun: when, with which words, and as which of their messages
+        self._unsure: dict[str, tuple[float, str, int]] = {}
+        self._off: set[str] = set()  # channels that take none
+
+    async def post(self, address: Address, piece: Piece, key: str, index: int) -> str:
+        """Begin a stream for a draft in a thread; anything else is posted."""
+        speaker = self._speaker(address)
+        if speaker is None or piece.of or not piece.raw or not self._takes(address, speaker):
+            return await super().post(address, piece, key, index)
+        asked = self._wall()
+        try:
+            answer = await self.call(
+                "chat.startStream",
+                channel=address.channel,
+                thread_ts=address.thread,
+                markdown_text=ringing_nobody(piece.raw),
+                recipient_user_id=speaker.user,
+                recipient_team_id=speaker.team,
+            )
+        except SendError as error:
+            if error.unknown:
+                self._unsure[key] = (asked, ringing_nobody(piece.raw), index)
+                raise
+            if error.retry_after is None and not word_of(error):
+                raise  # not refused: Slack was not reached
+            if error.retry_after is not None:
+                self._begun.blocked("", error.retry_after)
+            else:
+                log.info("no native streams in %s: %s", address.channel, word_of(error))
+                self._off.add(address.channel)
+            return await super().post(address, piece, key, index)
+        ts = str(answer["ts"])
+        self._open[ts] = _Stream(piece.raw, self._clock())
+        return ts
+
+    def _takes(self, address: Address, speaker: Speaker) -> bool:
+        return (
+            address.thread is not None
+            and address.channel not in self._off
+            and _RECIPIENT.fullmatch(speaker.user) is not None
+            and self._begun.ask("", Want.STREAM_EDIT) == 0.0
+        )
+
+    async def edit(self, address: Address, ts: str, piece: Piece, key: str, index: int) -> str:
+        """Append to an open stream, and end it with the text; anything else is edited."""
+        stream = self._open.get(ts)
+        if stream is not None and self._goes_on(stream, piece):
+            try:
+                if await self._append(address.channel, ts, stream, piece, metadata(piece, key, index)):
+                    return ts
+            except SendError as error:
+                stream.sure = not error.unknown
+                if error.unknown or error.retry_after is not None:
+                    raise
+                log.info("a native stream is given up: %s", word_of(error))
+        if ts in self._open:
+            del self._open[ts]
+            await self.end_stream(address.channel, ts)
+        return await super().edit(address, ts, piece, key, index)
+
+    def _goes_on(self, stream: _Stream, piece: Piece) -> bool:
+        """Whether appending to what stands there shows this piece, and nothing that Slack would not show so."""
+        if not stream.sure or piece.choices or not piece.raw.startswith(stream.raw):
+            return False
+        if piece.of:  # what stays there has no invisible characters in its code
+            return ringing_nobody(piece.raw) == piece.raw
+        return self._clock() - stream.began < STREAM_LIFE
+
+    async def _append(
+        self, channel: str, ts: str, stream: _Stream, piece: Piece, data: Mapping[str, Any]
+    ) -> bool:
+        more = ringing_nobody(piece.raw)[len(ringing_nobody(stream.raw)) :]
+        if piece.of:
+            text = {"markdown_text": more} if more else {}
+            ended = await self.end_stream(channel, ts, metadata=data, **text)
+            self._open.pop(ts, None)
+            return ended
+        if more:
+            await self.call("chat.appendStream", channel=channel, ts=ts, markdown_text=more)
+            stream.raw = piece.raw
+        return True
+
+    async def delete(self, address: Address, ts: str) -> str:
+        """Remove message `ts`."""
+        self._open.pop(ts, None)
+        return await super().delete(address, ts)
+
+    async def find(self, address: Address, keys: Collection[str]) -> dict[int, Found]:
+        """Also what was begun as a stream and not answered: it has no metadata, but its first words."""
+        found = await super().find(address, keys)
+        for key in keys:
+            self._unsure.pop(key, None)
+        return found
+
+    def _read(self, message: Mapping[str, Any], keys: Collection[str]) -> tuple[int, Found | None]:
+        index, found = super()._read(message, keys)
+        if found is not None or message.get("metadata") or not message.get("bot_id"):
+            return index, found
+        for key in keys:
+            asked, text, index = self._unsure.get(key, (0.0, "", 0))
+            ts = str(message.get("ts"))
+            if text and float(ts) > asked - _SKEW and str(message.get("text")).startswith(text):
+                return index, Found(ts, 0)
+        return 0, None
