@@ -51,7 +51,6 @@ class App(msgspec.Struct, frozen=True):
     base_url: str = API
     follow_threads: bool = True
     native_streams: bool = True
-    catch_up: float = 3600.0
     ping_interval: float = 5.0
 
     def __repr__(self) -> str:
@@ -113,7 +112,7 @@ class SlackAdapter:
             posts = Streams(client, self._wall, asyncio.get_running_loop().time, speaker)
             uploads = Uploads(self._path("files.json"))
             files = self._files = Files(posts, session, uploads, app.bot_token, app.base_url)
-            history = History(client, intake, seen, app.catch_up, self._wall)
+            history = History(client, intake, seen, self._wall)
             async with asyncio.TaskGroup() as group:
 
                 def ready() -> None:

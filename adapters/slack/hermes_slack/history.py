@@ -27,23 +27,20 @@ _PAGES: Final = 10
 _PATIENCE: Final = 60.0  # seconds that Slack may ask to wait
 _TRIES: Final = 4
 _PLACES: Final = 100  # the latest used ones are read up; Slack allows some 50 of these calls a minute
-_FORGOTTEN: Final = 86_400.0  # a place that was silent for so long is not read up
+_FORGOTTEN: Final = 30 * 86_400.0  # a place that was silent for so long is not read up
 
 
 class History:
     """Reads each known place from where it ends, in the order of the place and before what comes live there.
 
     Slack delivers what it could not deliver a few times within minutes; what came between that and now
-    stands in its history only. What is older than `catch_up` seconds is counted and reported.
+    stands in its history only. What is too old to be answered is for the core to say (D8).
     """
 
-    def __init__(
-        self, client: AsyncWebClient, intake: Intake, seen: Seen, catch_up: float, wall: Callable[[], float]
-    ) -> None:
+    def __init__(self, client: AsyncWebClient, intake: Intake, seen: Seen, wall: Callable[[], float]) -> None:
         self._client = client
         self._intake = intake
         self._seen = seen
-        self._catch_up = catch_up
         self._wall = wall
         self._running = False
 
@@ -56,33 +53,24 @@ class History:
             limit = asyncio.Semaphore(_AT_ONCE)
             now = self._wall()
             known = [one for one in self._seen.places()[-_PLACES:] if now - float(one[1]) < _FORGOTTEN]
-            counts = await asyncio.gather(*(self._place(place, ts, limit) for place, ts in known))
-            if old := sum(counts):
-                log.warning(
-                    "%d messages are older than %.0f s and are not answered (conversation.catch_up)",
-                    old,
-                    self._catch_up,
-                )
+            await asyncio.gather(*(self._place(place, ts, limit) for place, ts in known))
         finally:
             self._running = False
 
-    async def _place(self, place: Place, ts: str, limit: asyncio.Semaphore) -> int:
+    async def _place(self, place: Place, ts: str, limit: asyncio.Semaphore) -> None:
         async with self._intake.held(place.channel), limit:
             try:
                 messages = await self._messages(place, ts)
             except FAILURES as error:
                 word = error_of(error) if isinstance(error, SlackApiError) else type(error).__name__
                 log.warning("the history of %s could not be read: %s", place.channel, word)
-                return 0
-            earliest = self._wall() - self._catch_up
-            late = [one for one in messages if float(str(one.get("ts"))) >= earliest]
+                return
             try:
-                for message in late:
+                for message in messages:
                     event = {"type": "message", **message, "channel": place.channel}
                     await self._intake.take_held({"event": event})
             except StoreError as error:
                 log.warning("the history of %s is read up later: %s", place.channel, error)
-            return sum(1 for one in messages[: len(messages) - len(late)] if not one.get("bot_id"))
 
     async def _messages(self, place: Place, ts: str) -> list[dict[str, Any]]:
         """What came after `ts`, oldest first."""

@@ -10,7 +10,7 @@ import msgspec
 
 from hermes_core.adapter import Adapter, AdapterFactory
 from hermes_core.checks import Check, Finding, Setup
-from hermes_core.config import Config, Secrets
+from hermes_core.config import Secrets
 from hermes_core.errors import ConfigError
 from hermes_core.hookspecs import hookimpl
 from hermes_core.route import Problem, Request, Response, Route, Site
@@ -48,12 +48,6 @@ class SlackPlugin:
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or self.Settings()
         self._adapter: SlackAdapter | None = None
-        self._catch_up = 3600.0
-
-    @hookimpl
-    def hermes_configured(self, config: Config) -> None:
-        """How old a message of a downtime may be and is still answered (D8)."""
-        self._catch_up = config.conversation("slack").catch_up
 
     @hookimpl
     def hermes_adapters(self) -> Iterable[AdapterFactory]:
@@ -105,7 +99,6 @@ class SlackPlugin:
             _checked(settings.base_url),
             settings.follow_threads,
             settings.native_streams,
-            self._catch_up,
         )
 
     def _secret(self, key: str, variable: str) -> str:

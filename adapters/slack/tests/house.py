@@ -33,7 +33,6 @@ class Plugin(SlackPlugin):
         folder: Path,
         *,
         http: bool = False,
-        catch_up: float = 3600.0,
         native_streams: bool = True,
     ) -> None:
         super().__init__(self.Settings(mode="http" if http else "socket"))
@@ -44,7 +43,6 @@ class Plugin(SlackPlugin):
                 slack.signing_secret if http else "",
                 slack.base_url,
                 native_streams=native_streams,
-                catch_up=catch_up,
                 ping_interval=0.2,
             ),
             folder / "slack",
@@ -75,7 +73,6 @@ class House:
             slack,
             folder,
             http=http,
-            catch_up=conversation.get("catch_up", 3600.0),
             native_streams=native_streams,
         )
         self._folder = folder
