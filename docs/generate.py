@@ -15,12 +15,14 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from hermes_core import hookspecs, inbox
+from hermes_core.adapter import Features
 from hermes_core.config import Config
 from hermes_core.messages import Role
-from hermes_core.plugins import Plugins
+from hermes_core.plugins import Plugins, load
 from hermes_core.tools import Tool
 
 ROOT: Final = Path(__file__).parents[1]
@@ -230,6 +232,65 @@ def _tool(plugin: str, tool: Tool) -> str:
     return "\n".join(lines) + "\n"
 
 
+# ---- platforms
+
+_SHOWN: Final = {
+    "max_text": "longest message",
+    "drafts": "a reply grows while it is written",
+    "status": "shows that the agent works",
+    "receipts": "shows what becomes of a message that waits",
+    "lookup": "can be asked whether a reply arrived",
+    "once": "takes the same reply only once",
+    "edits": "tells of edited messages",
+    "deletes": "tells of deleted messages",
+    "threads": "threads",
+    "native_replies": "replies to a message",
+    "local": "only whoever sits at the machine",
+    "downloads": "files to the agent",
+    "max_file": "files from the agent",
+    "buttons": "buttons",
+    "registers": "offers the commands while people type",
+    "catches_up": "hands in what was written meanwhile",
+}
+
+
+def platforms() -> str:
+    """What each adapter declares that it can do, as one table."""
+    declared = dict(_declared())
+    lines = [f"| | {' | '.join(declared)} |", "|---" * (len(declared) + 1) + "|"]
+    for name in Features.__struct_fields__:
+        cells = [_can(name, getattr(features, name)) for features in declared.values()]
+        lines.append(f"| {_SHOWN[name]} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _can(name: str, value: Any) -> str:
+    if name == "max_text":
+        return "any" if value is None else f"{value:,}"
+    if name == "max_file" and value:
+        return f"up to {value / 1024**2:.3g} MiB"
+    return "yes" if value else "–"
+
+
+def _declared() -> Iterator[tuple[str, Features]]:
+    """The features of every adapter in this repository, as it is with the settings that it comes with."""
+    from hermes_terminal.chat import ChatAdapter
+    from hermes_terminal.pipe import PipeAdapter
+
+    yield "terminal", ChatAdapter.features
+    yield "pipe", PipeAdapter.features
+    names = {folder.name for folder, _ in _projects("adapters/*")} - {"terminal"}
+    secrets = ("DISCORD_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_BOT_TOKEN", "TELEGRAM_BOT_TOKEN")
+    with TemporaryDirectory() as folder:
+        tables: dict[str, Any] = {
+            "runtime": {"data_dir": folder},
+            "adapters": {name: {"enabled": True} for name in names},
+        }
+        loaded = load(Config.of(tables, dict.fromkeys(secrets, "1:none")))
+        for name in sorted(names):
+            yield name, loaded.adapters[name].open({"data_dir": Path(folder)}).features
+
+
 PARTS: Final[dict[str, Callable[[], str]]] = {
     "floors": floors,
     "hooks": hooks,
@@ -238,6 +299,7 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
     "inbox-words": inbox_words,
     "job-diagram": job_diagram,
     "packages": packages,
+    "platforms": platforms,
     "rooms": rooms,
     "tools": tools,
 }

@@ -71,7 +71,6 @@ class DiscordAdapter:
         gateway_url: str = "",
         message_content: bool = True,
         slash: bool = True,
-        catch_up: float = 3600.0,
         notebook: Path | None = None,
         requests: float = REQUESTS,
         heartbeat_timeout: float = 60.0,
@@ -89,7 +88,6 @@ class DiscordAdapter:
             "heartbeat_timeout": heartbeat_timeout,
         }
         self._slashes = slash
-        self._catch_up = catch_up
         self._wall = wall
         self._clock = clock
         account = (Rate(requests, burst=max(1, int(requests))),)
@@ -116,9 +114,7 @@ class DiscordAdapter:
         async with asyncio.TaskGroup() as group:
             self._group = group
             line = self._connect(self._told, **self._place)
-            self._intake = Intake(
-                gateway, line, self._desk.notebook, self._spawn, self._say, self._wall, self._catch_up
-            )
+            self._intake = Intake(gateway, line, self._desk.notebook, self._spawn)
             self._slash = Slash(gateway, line, self._intake.address, self._spawn)
             self._gateway, self._line = gateway, line
             standing = [group.create_task(self._type()), group.create_task(self._note())]
@@ -249,10 +245,6 @@ class DiscordAdapter:
         if line is None:
             raise HermesError("There is no connection to Discord at the moment.", "Try again in a while.")
         return await line.link(channel, message, file)
-
-    async def _say(self, outgoing: Outgoing) -> None:
-        with contextlib.suppress(SendError):
-            await self.send(outgoing)
 
     # -- showing
 

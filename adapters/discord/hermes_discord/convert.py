@@ -16,6 +16,7 @@ from hermes_discord.limits import LIKELY_PARTIAL, PLATFORM
 
 __all__ = [
     "address_of",
+    "addressed",
     "custom_id",
     "for_the_agent",
     "message_of",
@@ -50,24 +51,26 @@ def target_of(address: Address) -> int:
 def for_the_agent(message: discord.Message, me: int, known: Callable[[str], bool]) -> bool:
     """X4: whether the agent takes this message.
 
-    Of people, never of bots or webhooks; in a guild only what mentions the agent (or the role that is its
-    own), answers one of its messages, or is a command that is `known`.
+    Never its own or a webhook's. In a guild only what is `addressed` to it, or a person's command that is
+    `known`. A bot's is handed in as such: it is served where the config names it, and nowhere else.
     """
-    author = message.author
-    if author.id == me or author.bot or message.webhook_id is not None or message.type not in _KINDS:
+    if message.author.id == me or message.webhook_id is not None or message.type not in _KINDS:
         return False
-    if not _in_guild(message):
+    if addressed(message, me):
         return True
-    if any(one.id == me for one in message.mentions):
+    command = parse(message.content)
+    return command is not None and not message.author.bot and known(command[0])
+
+
+def addressed(message: discord.Message, me: int) -> bool:
+    """Whether it is said to the agent: directly, by its name or that of its own role, or as an answer to it."""
+    if not _in_guild(message) or any(one.id == me for one in message.mentions):
         return True
     role = message.guild.self_role if message.guild is not None else None
     if role is not None and role.id in message.raw_role_mentions:
         return True
     answered = message.reference.resolved if message.reference is not None else None
-    if isinstance(answered, discord.Message) and answered.author.id == me:
-        return True
-    command = parse(message.content)
-    return command is not None and known(command[0])
+    return isinstance(answered, discord.Message) and answered.author.id == me
 
 
 def message_of(message: discord.Message, address: Address, me: int) -> Message:
@@ -84,6 +87,7 @@ def message_of(message: discord.Message, address: Address, me: int) -> Message:
         _in_guild(message),
         utf16(message.content) >= LIKELY_PARTIAL,
         message.created_at.timestamp(),
+        addressed(message, me),
     )
 
 

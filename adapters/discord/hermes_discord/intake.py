@@ -18,7 +18,7 @@ import discord
 
 from hermes_core.adapter import Gateway
 from hermes_core.errors import SendError, StoreError
-from hermes_core.messages import Address, Outgoing
+from hermes_core.messages import Address
 from hermes_discord import convert
 from hermes_discord.limits import HISTORY_PAGE
 from hermes_discord.line import Line, outcome
@@ -40,7 +40,7 @@ V = TypeVar("V")
 
 
 class Intake:
-    """Lanes by channel id. `spawn` starts a task of the adapter's group; `tell` says one line to people."""
+    """Lanes by channel id. `spawn` starts a task of the adapter's group."""
 
     def __init__(
         self,
@@ -48,17 +48,11 @@ class Intake:
         line: Line,
         notebook: Notebook,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
-        tell: Callable[[Outgoing], Awaitable[None]],
-        wall: Callable[[], float],
-        catch_up: float,
     ) -> None:
         self._gateway = gateway
         self._line = line
         self._notebook = notebook
         self._spawn = spawn
-        self._tell = tell
-        self._wall = wall
-        self._catch_up = catch_up
         self._lanes: dict[int, deque[Work]] = {}
         self._places: dict[int, Address] = {}
         self._reading = asyncio.Semaphore(READERS)
@@ -161,7 +155,7 @@ class Intake:
                 await self._gateway.deleted(Address.parse(known.address), str(id_))
 
     async def _look_back(self, channel: int, known: Known) -> None:
-        """Take up what came while nobody listened; what is older than `catch_up` is counted and reported."""
+        """Take up what came while nobody listened; what is too old by now is told from the time of each."""
         await self._line.wait_until_ready()
         newest = getattr(self._line.get_channel(channel), "last_message_id", None)
         if newest is not None and newest <= int(known.last):  # the guild has told us that there is nothing
@@ -178,7 +172,6 @@ class Intake:
         address = Address.parse(known.address)
         guild = int(known.guild) if known.guild else None
         place = self._line.get_partial_messageable(channel, guild_id=guild)
-        late = 0
         while True:
             since = discord.Object(int(known.last))
             async with outcome():
@@ -186,19 +179,10 @@ class Intake:
                     one async for one in place.history(limit=HISTORY_PAGE, after=since, oldest_first=True)
                 ]
             for message in page:
-                if self._wall() - message.created_at.timestamp() > self._catch_up:
-                    late += convert.for_the_agent(message, self.me, self._known)
-                    self._notebook.seen(str(channel), str(message.id))
-                else:
-                    await self._take(message, address)
+                await self._take(message, address)
                 known.last = max(known.last, str(message.id), key=int)
             if len(page) < HISTORY_PAGE:
-                break
-        if late:
-            log.warning("%d messages in %s came too long ago to be answered", late, address)
-            count = "One message" if late == 1 else f"{late} messages"
-            text = f"{count} came here while I was away, too long ago to be answered now. Say it again if needed."
-            await self._tell(Outgoing(f"{address}#late:{known.last}", address, text))
+                return
 
 
 def remember(known: dict[K, V], key: K, value: V) -> None:

@@ -10,7 +10,6 @@ import msgspec
 
 from hermes_core.adapter import Adapter, AdapterFactory
 from hermes_core.checks import Check, Finding, Setup
-from hermes_core.config import Config
 from hermes_core.config.settings import Secrets
 from hermes_core.errors import ConfigError
 from hermes_core.hookspecs import hookimpl
@@ -41,12 +40,6 @@ class DiscordPlugin:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or self.Settings()
-        self._catch_up = 3600.0
-
-    @hookimpl
-    def hermes_configured(self, config: Config) -> None:
-        """How far back messages are taken up is a setting of conversations."""
-        self._catch_up = config.conversation(PLATFORM).catch_up
 
     @hookimpl
     def hermes_adapters(self) -> Iterable[AdapterFactory]:
@@ -89,6 +82,5 @@ class DiscordPlugin:
             message_content=settings.message_content,
             slash=settings.slash,
             requests=settings.requests,
-            catch_up=self._catch_up,
             notebook=Path(data_dir) / PLATFORM / "notebook.json" if data_dir else None,
         )

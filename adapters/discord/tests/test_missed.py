@@ -36,7 +36,7 @@ async def test_messages_of_the_downtime_are_taken_up_in_order_and_once_d8(
         assert len(bench.model.requests) == 3
 
 
-async def test_what_is_older_than_catch_up_is_counted_and_said_not_answered(
+async def test_d8_what_is_older_than_catch_up_is_counted_and_said_not_answered(
     tmp_path: Path, discord: FakeDiscord
 ) -> None:
     store, chat = MemoryStore(), discord.direct()
@@ -49,7 +49,7 @@ async def test_what_is_older_than_catch_up_is_counted_and_said_not_answered(
     await discord.say(chat, "ann", "this is new", told=False)
     async with Bench(tmp_path, discord, store=store, settings={"catch_up": "1h"}) as bench:
         shown = await bench.heard(chat, 2)
-        assert any(one.startswith("2 messages came here while I was away") for one in shown)
+        assert any(one.startswith("2 messages came here more than 1 h ago") for one in shown)
         assert "you said: this is new" in shown
         assert len(bench.model.requests) == 1
 

@@ -80,7 +80,8 @@ def test_a_notebook_keeps_the_channels_in_which_something_happened_last() -> Non
 def _event(fake: FakeDiscord, room: str, text: str, name: str = "ann", **more: object) -> library.Message:
     """A message as discord.py makes it of a MESSAGE_CREATE."""
     state = library.Client(intents=library.Intents.none())._connection
-    raw = fake.world.announced(fake.world.write(room, fake.person(name), text, **more))
+    author = fake.me if name == "Hermes" else fake.person(name)
+    raw = fake.world.announced(fake.world.write(room, author, text, **more))
     place = library.PartialMessageable(state, int(room), guild_id=int(raw["guild_id"]))
     return library.Message(state=state, channel=place, data=raw)  # type: ignore[arg-type]
 
@@ -142,12 +143,29 @@ def test_what_is_for_the_agent_x4(text: str, name: str, taken: bool) -> None:
     assert convert.for_the_agent(message, ME, lambda command: command == "stop") is taken
 
 
-def test_own_messages_bots_and_webhooks_are_never_for_the_agent_x4() -> None:
+def test_x4_e12_a_command_that_names_nobody_is_taken_and_addressed_to_nobody() -> None:
+    fake = FakeDiscord()
+    room = fake.room()
+    address = Address("discord", "9", room)
+    assert not convert.message_of(_event(fake, room, "/stop"), address, ME).addressed
+    assert convert.message_of(_event(fake, room, "<@900000000000000001> /stop"), address, ME).addressed
+
+
+def test_x4_a_bot_that_names_the_agent_is_handed_in_as_a_bot_and_its_commands_are_not() -> None:
     fake = FakeDiscord()
     room = fake.room()
     fake.person("robo", bot=True)
+    event = _event(fake, room, "<@900000000000000001> hi", "robo")
+    assert convert.for_the_agent(event, ME, lambda name: True)
+    assert convert.message_of(event, Address("discord", "9", room), ME).author.bot
+    assert not convert.for_the_agent(_event(fake, room, "/stop", "robo"), ME, lambda name: True)
+
+
+def test_own_messages_and_webhooks_are_never_for_the_agent_x4() -> None:
+    fake = FakeDiscord()
+    room = fake.room()
     for event in (
-        _event(fake, room, "<@900000000000000001> hi", "robo"),
+        _event(fake, room, "<@900000000000000001> hi", "Hermes"),
         _event(fake, room, "<@900000000000000001> hi", fields={"webhook_id": "5"}),
         _event(fake, room, "<@900000000000000001> hi", fields={"type": 6}),
     ):
