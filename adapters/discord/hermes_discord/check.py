@@ -20,8 +20,8 @@ SETUP: Final = Setup(
     guide=lambda answers, commands: (
         "At https://discord.com/developers/applications make an application. On its page Bot: Reset Token\n"
         "gives the token, and Message Content Intent must be on. To invite the bot, make an address on the page\n"
-        "OAuth2 with the scopes bot and applications.commands, and the permissions Send Messages, Read Message\n"
-        "History, Add Reactions and Send Messages in Threads."
+        "OAuth2 with the scopes bot and applications.commands, and the permissions View Channels, Send Messages,\n"
+        "Send Messages in Threads, Read Message History, Add Reactions and Attach Files."
     ),
     person="In Discord: Settings, Advanced, Developer Mode; then a right click on your name, Copy User ID",
 )
