@@ -151,7 +151,8 @@ class Command(msgspec.Struct, frozen=True):
 
     The handler's parameters after the context are the arguments: `str`, `int`, `float`, `bool`, an
     enum, a `Literal`, each optional with a default; `*words: str` takes all words; a last parameter
-    of type `Rest` takes the text as it stands. The result is the answer; None answers nothing.
+    of type `Rest` takes the text as it stands. The result is the answer; None answers nothing. A `plain`
+    handler is no coroutine function: it runs in a thread of its own and may wait as it likes.
     """
 
     name: str
@@ -161,6 +162,7 @@ class Command(msgspec.Struct, frozen=True):
     aliases: tuple[str, ...] = ()
     parameters: tuple[_Parameter, ...] = ()
     form: str = ""
+    plain: bool = False
 
     @property
     def usage(self) -> str:
@@ -226,7 +228,10 @@ def command(
                     f"{one!r} cannot be the name of a command.",
                     "Use a lower-case letter, then at most 31 of a-z, 0-9 and _ (the platforms allow no more).",
                 )
-        return Command(name, handler, text, role, tuple(aliases), tuple(_parameters(name, handler)), form)
+        called = getattr(handler, "__call__", None)  # noqa: B004 - of an object that can be called
+        plain = not (inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called))
+        parameters = tuple(_parameters(name, handler))
+        return Command(name, handler, text, role, tuple(aliases), parameters, form, plain)
 
     return make
 
@@ -269,14 +274,11 @@ class Registry:
             key=lambda one: one.name,
         )
 
-    def call(self, found: Command, context: Context, arguments: str) -> Awaitable[str | None] | str | None:
-        """Check role and arguments, then call the handler; `NotAllowed` and `BadArguments` are for its sender.
-
-        Gives what the handler gives: the answer, or something to await for it.
-        """
-        if context.role < found.role:
+    def bound(self, found: Command, role: Role, arguments: str) -> tuple[Any, ...]:
+        """The arguments for the handler, once the role is checked; `NotAllowed`, `BadArguments` are for the sender."""
+        if role < found.role:
             raise NotAllowed(f"/{found.name} is for {found.role.name.lower()}s.")
-        return found.handler(context, *found.bind(arguments))
+        return found.bind(arguments)
 
 
 def parse(text: str, account: str = "") -> tuple[str, str] | None:

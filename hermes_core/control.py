@@ -77,7 +77,8 @@ class Control:
         """Answer no more; what is being answered is its task's own."""
         if self._server is not None and self._path is not None:
             self._server.close()
-            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # a disk that has become read-only keeps it
+                self._path.unlink()
             self._server = None
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -149,7 +149,7 @@ def optional(context: Context, text: Rest = Rest("nothing"), /) -> str:
 
 
 async def call(found: Command, arguments: str, role: Role = Role.USER) -> str | None:
-    result = Registry().call(found, context(role), arguments)
+    result = found.handler(context(role), *Registry().bound(found, role, arguments))
     return await result if isinstance(result, Awaitable) else result
 
 

@@ -16,6 +16,7 @@ from hermes_core.commands import Registry
 from hermes_core.config import Config
 from hermes_core.errors import HermesError, PluginError
 from hermes_core.models import ModelFactory
+from hermes_core.plugins.aside import Aside
 from hermes_core.plugins.brought import Brought, Implementation, PluginInfo, bring
 from hermes_core.plugins.owners import Culprit, Owners
 from hermes_core.plugins.verbs import Verbs
@@ -38,6 +39,7 @@ class Plugins(Verbs):
         self.async_tools: dict[str, AsyncTool] = {}
         self.models: dict[str, ModelFactory] = {}
         self.adapters: dict[str, AdapterFactory] = {}
+        self.aside = Aside()
         self._pluggy = pluggy.PluginManager("hermes")
         self._pluggy.add_hookspecs(hookspecs)
         self._loaded: dict[str, Brought] = {}

@@ -13,13 +13,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Iterable
-from typing import Final
+from typing import Any, Final
 
-from hermes_core.commands import Context, parse
+from hermes_core.commands import Command, Context, ConversationView, parse
 from hermes_core.errors import CommandError, JobError
 from hermes_core.inbox import Signal
 from hermes_core.messages import Address, Entry, EntryState, Role, When
 from hermes_core.plugins import meant, within
+from hermes_core.router.across import Across
 from hermes_core.router.conversation import Conversation
 from hermes_core.router.order import Order
 from hermes_core.router.services import Services
@@ -202,15 +203,13 @@ class Lane:
             hint = f"Did you mean /{near}?" if near else "Type /help to see them all."
             state, text = EntryState.REFUSED, f"There is no command /{name}. {hint}"
         else:
-            view = View(self._services, conversation, entry, role, self._order)
+            own = View(self._services, conversation, entry, role, self._order)
+            view: ConversationView = Across(own) if found.plain else own
             jobs = self._services.jobs(conversation.address, entry.author, role)
             context = Context(conversation.address, entry.author, role, entry, view, commands, jobs)
             try:
-                result = commands.call(found, context, arguments)
-                if asyncio.iscoroutine(result):
-                    text = await within(result, COMMAND_LIMIT)
-                else:
-                    text = await result if isinstance(result, Awaitable) else result
+                given = commands.bound(found, role, arguments)
+                text = await within(self._handled(found, context, given), COMMAND_LIMIT)
                 if not isinstance(text, str | None):
                     raise TypeError(f"the answer of a command is text, not {type(text).__name__}")
             except (CommandError, JobError) as error:
@@ -221,3 +220,13 @@ class Lane:
                 id_ = plugins.report(commands.owner(name) or "?", f"/{name}", error)
                 text = f"/{name} failed (error {id_}). The operator finds the cause under this number in the log."
         await conversation.settle(entry, state, text or "", deliver=deliver)
+
+    async def _handled(self, found: Command, context: Context, given: Iterable[Any]) -> str | None:
+        """What the handler answers; a plain one beside the event loop, so that it holds up nobody."""
+        if not found.plain:
+            result = found.handler(context, *given)
+        else:
+            plugins = self._services.plugins
+            owner = plugins.commands.owner(found.name) or "?"
+            result = await plugins.aside.call(owner, found.handler, context, *given)
+        return await result if isinstance(result, Awaitable) else result

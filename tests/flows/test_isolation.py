@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 from hermes_core.commands import Command, Context, command
 from hermes_core.hookspecs import Answer, hookimpl
 from hermes_core.messages import Entry
+from hermes_core.plugins import within
+from hermes_core.plugins.aside import Aside
 from hermes_core.testing.bed import Bed
 from hermes_core.testing.model import Hold
 from hermes_core.testing.virtual import run
@@ -77,3 +80,85 @@ def test_p2_i8_an_interrupt_takes_effect_although_a_plugins_hook_hangs(
             assert bed.plugins.infos["good"].problem == ""
 
     run(story())
+
+
+# ---- plain handlers: in real time, because they run in threads
+
+
+class PlainPlugin:
+    """Handlers that are plain functions, and wait as such functions do."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.where: list[str] = []
+
+    @hookimpl
+    def hermes_commands(self) -> Iterable[Command]:
+        @command("wait")
+        def wait(context: Context) -> str:
+            """Wait."""
+            self.where.append(threading.current_thread().name)
+            assert self.go.wait(10)
+            return f"waited, {len(context.conversation.snapshot().waiting)} in the queue"
+
+        @command("fault")
+        def fault(context: Context, kind: str) -> str:
+            """Fail."""
+            raise {"stop": StopIteration, "exit": SystemExit, "cancelled": asyncio.CancelledError}[kind]("no")
+
+        return [wait, fault]
+
+
+async def test_p2_a_plain_handler_that_waits_holds_up_nobody(tmp_path: Path) -> None:
+    plain, hold = PlainPlugin(), Hold()
+    config = {"conversation": {"busy": "queue"}}
+    async with Bed(tmp_path, [["x", hold]], plugins=[plain, GoodPlugin()], config=config) as bed:
+        await bed.platform.say("work")
+        await hold.reached.wait()
+        await bed.platform.say("one that is queued")
+        await bed.platform.say("/wait")
+        assert await bed.say("/good", channel="2") == "here I am"
+        await bed.platform.say("/good")
+        async with asyncio.timeout(10):
+            while "here I am" not in bed.platform.texts("1"):
+                await asyncio.sleep(0.001)
+        plain.go.set()
+        hold.release()
+        await bed.platform.settled()
+        assert any(text.startswith("waited, ") for text in bed.platform.texts("1"))
+        assert plain.where == ["plugin plain"]
+
+
+@pytest.mark.parametrize("kind", ["stop", "exit", "cancelled"])
+async def test_p2_a_plain_handler_may_raise_anything(tmp_path: Path, kind: str) -> None:
+    async with Bed(tmp_path, plugins=[PlainPlugin(), GoodPlugin()]) as bed:
+        assert (await bed.say(f"/fault {kind}")).startswith("/fault failed (error ")
+        assert await bed.say("/good") == "here I am"
+
+
+async def test_p2_a_plugin_whose_handlers_hang_is_refused_more_and_no_other_is(tmp_path: Path) -> None:
+    plain = PlainPlugin()
+    async with Bed(tmp_path, plugins=[plain, GoodPlugin()]) as bed:
+        for _ in range(17):
+            await bed.platform.say("/wait")
+        async with asyncio.timeout(10):
+            while not bed.platform.texts("1"):
+                await asyncio.sleep(0.001)
+        assert bed.platform.texts("1") == [
+            "The plugin plain is busy: 16 of its calls have not ended. Try again later."
+        ]
+        assert await bed.say("/good", channel="2") == "here I am"
+        plain.go.set()
+        await bed.platform.settled()
+        assert (await bed.say("/wait")).startswith("waited"), "they have ended, so there is room again"
+
+
+async def test_a_handler_that_is_given_up_goes_on_beside_and_is_counted_until_it_ends() -> None:
+    aside, go = Aside(), threading.Event()
+    with pytest.raises(TimeoutError):
+        await within(aside.call("slow", go.wait, 10), 0.01)
+    assert aside.running("slow") == 1
+    go.set()
+    async with asyncio.timeout(10):
+        while aside.running("slow"):
+            await asyncio.sleep(0.001)
