@@ -243,8 +243,8 @@ def test_a_state_file_that_is_spoilt_stops_with_what_to_do_and_is_not_written_ov
     for words in (("plugins", "enable", "greet", "--yes"), ("plugins", "list"), ("chat",)):
         done = world.hermes(*words)
         assert done.code == 2
-        assert "plugins.toml: this is not a list of plugins" in done.err
-        assert "Move the file away" in done.err
+        assert "The file plugins.toml in the data folder cannot be read" in done.err
+        assert "move it away" in done.err
     assert file.read_text() == "version = 1\n[plugins.gre"
 
 
