@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -18,11 +19,15 @@ from hermes_core.errors import PackageError
 __all__ = ["Package", "packages"]
 
 
+_LINK: Final = re.compile(r"\]\(([^):#\s]+\.md)")
+
+
 class Package(msgspec.Struct, frozen=True):
     """One plugin of a distribution: `name` and `value` are those of its entry point.
 
-    `folder` is the project's, where it is there; `sources` the files of its code, without tests. `said` is
-    what the project says of itself: `name`, `version`, `description`, `requires`, `python`.
+    `folder` is the project's, where it is there; `sources` the files of its code, without tests;
+    `readme` its text, with that of the pages it leads to. `said` is what the project says of itself:
+    `name`, `version`, `description`, `requires`, `python`.
     """
 
     name: str
@@ -92,7 +97,7 @@ def _of_folder(folder: Path) -> list[Package]:
             name,
             value,
             said,
-            readme.read_text(encoding="utf-8") if readme.is_file() else "",
+            _told(readme) if readme.is_file() else "",
             _sources(root, value.partition(":")[0]),
             folder,
         )
@@ -103,6 +108,13 @@ def _of_folder(folder: Path) -> list[Package]:
 def _readme(project: Mapping[str, Any]) -> str:
     written = project.get("readme", "README.md")
     return str(written.get("file", "README.md") if isinstance(written, dict) else written)
+
+
+def _told(readme: Path) -> str:
+    """Its text, and that of the pages beside it that it leads to."""
+    text = readme.read_text(encoding="utf-8")
+    linked = {(readme.parent / one).resolve() for one in _LINK.findall(text)}
+    return "\n".join([text, *(page.read_text(encoding="utf-8") for page in sorted(linked) if page.is_file())])
 
 
 def _sources(root: Path, module: str) -> tuple[Path, ...]:

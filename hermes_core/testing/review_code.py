@@ -12,6 +12,7 @@ __all__ = ["PUBLIC", "blocking", "privileged", "swallowed"]
 PUBLIC: Final = frozenset(
     {
         "adapter",
+        "checks",
         "commands",
         "config",
         "errors",
