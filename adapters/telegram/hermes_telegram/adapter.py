@@ -84,7 +84,7 @@ class TelegramAdapter:
         self._group: asyncio.TaskGroup | None = None
         self._line: _Line
         self._budget = self._new_budget()  # outlives a connection: the platform does not forget either
-        self._answered: dict[Address, int | None] = {}  # while a turn runs: what it answers
+        self._answered: dict[Address, str | None] = {}  # while a turn runs: what it answers
 
     def _new_budget(self) -> Budget:
         if self._settings.paced:
@@ -156,7 +156,8 @@ class TelegramAdapter:
         match shown:
             case Drafted():
                 line.signs.rest(address)
-                line.writing.drafted(address, shown, self._answered.get(address))
+                answers = self._natively(address, self._answered.get(address))
+                line.writing.drafted(address, shown, answers)
             case Broken():
                 line.writing.broken(address, shown)
             case Working():
@@ -247,7 +248,7 @@ class TelegramAdapter:
     # ---- what is shown
 
     def _natively(self, address: Address, answers: str | None) -> int | None:
-        """What a message answers natively. In a private chat that goes without saying for the latest message."""
+        """What a message answers natively. In a private chat the latest message is answered anyway."""
         group = address.channel.startswith("-")
         if group or self._settings.quotes == "always" or self._line.intake.newest.get(address) != answers:
             return native(answers)
@@ -259,7 +260,7 @@ class TelegramAdapter:
             self._answered.pop(address, None)
             line.writing.paused(address)
         elif address not in self._answered:
-            self._answered[address] = self._natively(address, line.intake.newest.get(address))
+            self._answered[address] = line.intake.newest.get(address)
         if state in ("thinking", "tool"):
             line.signs.working(address)
         else:

@@ -42,10 +42,13 @@ _PLAIN_FAILS: Final = (
 )
 
 
-def make_bot(token: str, base_url: str) -> tuple[telegram.Bot, Request]:
-    """The library's bot on this server, and the connection of its long poll, which is kept for that."""
+def make_bot(token: str, base_url: str, silence: float = 10.0) -> tuple[telegram.Bot, Request]:
+    """The library's bot on this server, and the connection of its long poll, which is kept for that.
+
+    `silence`: so many seconds after a poll's empty answer was due, its connection counts as lost (case 43).
+    """
     root = base_url.rstrip("/")
-    polls = Request(connection_pool_size=1, read_timeout=10.0, connect_timeout=10.0)
+    polls = Request(connection_pool_size=1, read_timeout=silence, connect_timeout=10.0)
     bot = telegram.Bot(
         token,
         base_url=f"{root}/bot",

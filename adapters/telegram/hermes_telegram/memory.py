@@ -19,13 +19,14 @@ class Draft(msgspec.Struct, frozen=True):
     """A text that is shown while it is written: its turn, its messages, and what stands in them.
 
     `text` is empty once it is whole; its ids are kept, so that a repeated reply finds its messages. `files`
-    are those of them that are files.
+    are those of them that are files. `posting`: one more message may be out whose id was never heard (D5).
     """
 
     turn: int
     ids: tuple[str, ...]
     text: str = ""
     files: tuple[str, ...] = ()
+    posting: bool = False
 
 
 class _Kept(msgspec.Struct):

@@ -109,6 +109,8 @@ class Writing:
         text = self._reply(address, broken.turn)
         if text is not None:
             text.live.tell(Stopped(render.INTERRUPTED))
+        elif str(address) in self._left:  # this run has shown nothing of it yet
+            self._left_of(address, 0)
 
     def paused(self, address: Address) -> None:
         """The conversation is idle: a text that no reply completes stands as it is."""
@@ -125,7 +127,7 @@ class Writing:
             else:
                 self._spawn(self._unclaimed(address, last))
         left = self._left_of(address, turn)
-        live = self._live(address, turn, None if left else answers, left)
+        live = self._live(address, turn, None if left and left.ids else answers, left)
         text = _Text(turn, part, live, last.ended if last is not None else None)
         self._newest[address] = self._replies.setdefault(address, {})[turn] = text
         self._spawn(self._write(address, text))
@@ -178,12 +180,13 @@ class Writing:
 
     async def abandoned(self, settled: Callable[[Address], Awaitable[None]]) -> None:
         """Close the drafts of an earlier run whose turns do not go on. `settled` waits until a turn would have."""
-        for key in [key for key, draft in self._left.items() if draft.text]:
-            address = Address.parse(key)
+
+        async def one(address: Address) -> None:
             await settled(address)
-            draft = self._left.pop(key, None)
-            if draft is not None:
-                self._spawn(self._close(address, draft))
+            self._left_of(address, 0)
+
+        for key in [key for key, draft in self._left.items() if draft.text]:
+            self._spawn(one(Address.parse(key)))
 
     # ---- replies
 
@@ -198,7 +201,7 @@ class Writing:
         if wait > _PARKED:
             raise SendError("Telegram takes no more messages for a while.", retry_after=wait)
         left = self._left_of(address, turn) if turn else None
-        repeat = outgoing.repeat and not left
+        repeat = outgoing.repeat and not (left and (left.ids or left.posting))  # else those get the mark
         live = self._live(address, turn if left else 0, answers, left, first=True)
         live.stream = self._with_all(live.stream, outgoing)
         try:
@@ -242,13 +245,21 @@ class Writing:
     ) -> Live:
         """A text for this conversation. `turn`: remember it as its draft. `first`: see `_Unsent`."""
         tempo = limits.GROUP_TEMPO if address.channel.startswith("-") else limits.TEMPO
-        slots = tuple(Slot(id_, None) for id_ in left.ids) if left else ()
-        files = list(left.files) if left else []
+        left = left or Draft(turn, ())
+        files = list(left.files)
+
+        def note(ids: tuple[str, ...], *, posting: bool = False) -> None:
+            text = "" if live.stream.final else live.stream.text
+            self._memory.showing(str(address), Draft(turn, ids, text, tuple(files), posting))
 
         async def perform(action: Action) -> str:
+            if turn and isinstance(action, Post):  # a crash in between must know that a message may be out
+                note(live.stream.ids, posting=True)
             try:
                 id_ = await self._perform(address, action, answers, files)
             except SendError as error:
+                if turn and not error.unknown:
+                    note(live.stream.ids)
                 known = not (error.unknown or error.permanent)
                 if first and known and isinstance(action, Post) and action.index == 0 and not action.repeat:
                     if error.retry_after is not None:
@@ -257,12 +268,12 @@ class Writing:
                 raise
             if turn:
                 ids = live.stream.ids
-                shown = (*ids, id_) if isinstance(action, Post) else ids
-                text = "" if live.stream.final else live.stream.text
-                self._memory.showing(str(address), Draft(turn, shown, text, tuple(files)))
+                note((*ids, id_) if isinstance(action, Post) else ids)
             return id_
 
-        live = Live(Stream(self._cut, tempo, slots), perform, self._budget, address.channel, self._clock)
+        slots = tuple(Slot(id_, None) for id_ in left.ids)
+        stream = Stream(self._cut, tempo, slots, unsure=left.posting)
+        live = Live(stream, perform, self._budget, address.channel, self._clock)
         return live
 
     async def _perform(self, address: Address, action: Action, answers: int | None, files: list[str]) -> str:

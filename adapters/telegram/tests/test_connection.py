@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ from hermes_core.errors import ConfigError
 from hermes_core.route import Problem, Request
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.telegram import Fault, Refusal, TelegramServer
+from hermes_telegram.client import make_bot
+from hermes_telegram.polling import Polling
 from hermes_telegram.settings import PATH, Webhook
+from hermes_telegram.webhook import hook, watch
 
 
 async def test_a_token_that_is_refused_ends_the_start_and_is_not_repeated_anywhere(
@@ -49,7 +53,7 @@ async def test_when_telegram_is_gone_for_a_while_nothing_is_lost_and_the_draft_g
         await telegram.shown("Late")
         noted = tmp_path / "telegram" / "42.json"
         async with asyncio.timeout(5):
-            while not noted.exists():  # until the adapter knows the message
+            while not (noted.exists() and b'"ids":["' in noted.read_bytes()):  # until it knows the message
                 await asyncio.sleep(0.01)
         await telegram.close()
         hold.release()
@@ -60,7 +64,7 @@ async def test_when_telegram_is_gone_for_a_while_nothing_is_lost_and_the_draft_g
     assert telegram.texts() == ["Late reply.", "you said: meanwhile"]
 
 
-async def test_a_poll_that_is_cut_after_it_was_answered_brings_the_message_again_and_it_is_answered_once(
+async def test_case_5_a_poll_that_is_cut_after_it_was_answered_brings_the_message_again_and_it_is_answered_once(
     open_house: Any, telegram: TelegramServer
 ) -> None:
     telegram.fail("getUpdates", Fault(), Fault(cut="after"))
@@ -86,7 +90,7 @@ async def test_an_update_that_nobody_can_read_does_not_make_it_deaf(
     assert "could not be read" in caplog.text
 
 
-async def test_the_webhook_takes_only_what_bears_the_secret_and_says_200_after_the_commit(
+async def test_x3_the_webhook_takes_only_what_bears_the_secret_and_says_200_after_the_commit(
     open_house: Any, telegram: TelegramServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     public = {"http": {"public_url": "https://bot.example"}}
@@ -137,3 +141,66 @@ async def test_a_stop_is_quick_though_a_long_poll_is_under_way(
         house.runtime.stop()
         await house.task
     assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
+
+
+async def test_case_43_a_poll_that_is_never_answered_counts_as_lost_and_is_said(
+    telegram: TelegramServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A connection that nobody cut and on which nothing comes: a router forgot it."""
+    heard: list[int] = []
+    connects: list[float] = []
+
+    async def take(updates: Sequence[Any]) -> int | None:
+        heard.extend(one.update_id for one in updates)
+        return None
+
+    bot, polls = make_bot(telegram.token, telegram.base_url, silence=0.3)
+    telegram.fail("getUpdates", Fault(), Fault(cut="silent"))
+    async with bot:
+        polling = Polling(bot, polls, take, lambda: connects.append(1.0), timeout=1)
+        task = asyncio.create_task(polling.run())
+        await telegram.until(lambda: any(one.outcome == "cut" for one in telegram.calls))
+        telegram.say("are you there?")
+        await telegram.until(lambda: telegram.offset > 1000)
+        task.cancel()
+        await asyncio.wait({task})
+    assert heard == [1000]
+    assert len(connects) == 2
+    assert "no messages arrive: Timed out" in caplog.text
+    assert "messages arrive again" in caplog.text
+
+
+async def test_case_43_a_webhook_that_another_program_took_away_is_set_again_and_said(
+    telegram: TelegramServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    bot, _ = make_bot(telegram.token, telegram.base_url)
+    wanted = Webhook.of("http://127.0.0.1:9", telegram.token)
+    async with bot:
+        await hook(bot, wanted)
+        task = asyncio.create_task(watch(bot, wanted, every=0.02))
+        telegram.webhook = ""  # somebody called deleteWebhook
+        await telegram.until(lambda: telegram.webhook == wanted.url)
+        telegram.say("nobody listens on port 9")
+        await telegram.until(lambda: "Telegram cannot bring messages to the webhook" in caplog.text)
+        told = caplog.text.count("cannot bring")
+        looks = len(telegram.called("getWebhookInfo"))
+        await telegram.until(lambda: len(telegram.called("getWebhookInfo")) > looks + 3)
+        task.cancel()
+        await asyncio.wait({task})
+    assert "took the webhook away" in caplog.text
+    assert caplog.text.count("cannot bring") <= told + 1  # said once for each time that Telegram failed
+    assert wanted.secret not in caplog.text
+
+
+async def test_a_webhook_set_by_another_program_while_we_poll_is_taken_away_and_said(
+    open_house: Any, telegram: TelegramServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_house() as house:
+        await house.up()
+        await telegram.until(lambda: len(telegram.called("getUpdates")) >= 1)
+        telegram.webhook = "http://127.0.0.1:9/other"
+        telegram.say("wake the poll")
+        await telegram.until(lambda: telegram.webhook == "", within=20)
+        await telegram.until(lambda: any("wake the poll" in one for one in telegram.texts()), within=20)
+        await house.settled()
+    assert "a webhook was set for this bot, by another program" in caplog.text

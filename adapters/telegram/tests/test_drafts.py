@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from hermes_core.adapter import Progress
@@ -12,6 +13,8 @@ from hermes_core.messages import Address, ToolCall
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.telegram import Fault, Limits, Refusal, TelegramServer, flood
 from hermes_core.tools import Tool, tool
+from hermes_telegram.client import make_bot
+from hermes_telegram.memory import Draft, Memory
 
 
 @tool
@@ -20,7 +23,7 @@ async def look() -> str:
     return "green"
 
 
-async def test_a_reply_appears_while_it_is_written_and_ends_as_one_whole_message(
+async def test_r3_a_reply_appears_while_it_is_written_and_ends_as_one_whole_message(
     open_house: Any, telegram: TelegramServer
 ) -> None:
     first, second = Hold(), Hold()
@@ -37,7 +40,9 @@ async def test_a_reply_appears_while_it_is_written_and_ends_as_one_whole_message
     assert all(one.outcome == "ok" for one in telegram.called("editMessageText"))
 
 
-async def test_an_interrupt_closes_the_draft_with_a_mark(open_house: Any, telegram: TelegramServer) -> None:
+async def test_i5_an_interrupt_closes_the_draft_with_a_mark(
+    open_house: Any, telegram: TelegramServer
+) -> None:
     hold = Hold()
     async with open_house([["A long story", hold]]) as house:
         await house.up()
@@ -63,7 +68,7 @@ async def test_a_draft_that_was_deleted_meanwhile_is_posted_anew(
         await house.settled()
 
 
-async def test_a_rate_limit_slows_the_draft_and_never_loses_the_end(
+async def test_case_35_a_rate_limit_slows_the_draft_and_never_loses_the_end(
     open_house: Any, telegram: TelegramServer
 ) -> None:
     hold = Hold()
@@ -78,7 +83,7 @@ async def test_a_rate_limit_slows_the_draft_and_never_loses_the_end(
     assert telegram.texts() == ["Slow text with an end."]
 
 
-async def test_what_is_sent_edited_and_typed_in_one_chat_keeps_the_platforms_limits(
+async def test_case_33_what_is_sent_edited_and_typed_in_one_chat_keeps_the_platforms_limits(
     open_house: Any, telegram: TelegramServer
 ) -> None:
     strict = TelegramServer(limits=Limits(chat=3, group=20, everywhere=30))
@@ -102,7 +107,7 @@ async def test_what_is_sent_edited_and_typed_in_one_chat_keeps_the_platforms_lim
     assert all(b - a > 0.9 for a, b in itertools.pairwise(times[3:]))
 
 
-async def test_one_chats_flood_wait_does_not_stop_another_chat(
+async def test_case_34_one_chats_flood_wait_of_200_s_does_not_stop_another_chat(
     open_house: Any, telegram: TelegramServer
 ) -> None:
     telegram.chat(8)
@@ -116,7 +121,7 @@ async def test_one_chats_flood_wait_does_not_stop_another_chat(
         assert telegram.texts(8) == []
 
 
-async def test_a_draft_of_a_program_that_was_killed_gets_its_end_in_the_same_message(
+async def test_r3_a_draft_of_a_program_that_was_killed_gets_its_end_in_the_same_message(
     open_house: Any, telegram: TelegramServer, store: Any
 ) -> None:
     class Kept:
@@ -194,7 +199,7 @@ async def test_in_a_group_the_draft_answers_the_message_that_began_the_turn(
     assert sent.parameters["reply_parameters"]["message_id"] == asked["message_id"]
 
 
-async def test_replies_that_come_faster_than_they_are_sent_keep_their_order_and_stand_once(
+async def test_d5_replies_that_come_faster_than_they_are_sent_keep_their_order_and_stand_once(
     open_house: Any, telegram: TelegramServer
 ) -> None:
     telegram.fail("sendMessage", Fault(flood(1)))
@@ -207,7 +212,7 @@ async def test_replies_that_come_faster_than_they_are_sent_keep_their_order_and_
     assert telegram.texts() == [f"you said: number {n}" for n in range(6)]
 
 
-async def test_the_line_of_a_job_is_edited_in_place(open_house: Any, telegram: TelegramServer) -> None:
+async def test_j13_the_line_of_a_job_is_edited_in_place(open_house: Any, telegram: TelegramServer) -> None:
     async with open_house() as house:
         await house.up()
         adapter = house.runtime.services.adapters["telegram"]
@@ -220,7 +225,7 @@ async def test_the_line_of_a_job_is_edited_in_place(open_house: Any, telegram: T
     assert telegram.texts() == ["built"]
 
 
-async def test_a_message_that_waits_gets_a_reaction(open_house: Any, telegram: TelegramServer) -> None:
+async def test_t6_a_message_that_waits_gets_a_reaction(open_house: Any, telegram: TelegramServer) -> None:
     hold = Hold()
     async with open_house([["A story", hold, " ends."]], own={"busy": "steer"}) as house:
         await house.up()
@@ -232,3 +237,51 @@ async def test_a_message_that_waits_gets_a_reaction(open_house: Any, telegram: T
         await telegram.until(lambda: len(house.asked()) == 2)
         await house.settled()
     assert "make it short" in house.asked()[1][-1]
+
+
+async def test_d5_a_text_whose_first_message_may_be_out_when_it_is_killed_comes_with_a_mark(
+    open_house: Any, telegram: TelegramServer, store: Any, tmp_path: Path
+) -> None:
+    class Kept:
+        """The store of both houses."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+        async def close(self) -> None:
+            """It is the fixture's."""
+
+    async with open_house([["The beginning", Hold()]], store=Kept()) as house:
+        await house.up()
+        telegram.say("tell me")
+        await telegram.shown("The beginning")
+    memory = Memory(tmp_path / "telegram" / "42.json")  # killed before Telegram's answer was read
+    memory.showing("telegram:42:7", Draft(1, (), "The beginning", posting=True))
+    async with open_house(["The **whole** story."], store=Kept()) as house:
+        await telegram.shown("↻ (may be a repeat)\n\nThe whole story.")
+        await house.settled()
+    assert len(telegram.texts()) == 2
+
+
+async def test_r3_a_draft_that_no_turn_goes_on_with_is_closed_though_nobody_says_anything(
+    open_house: Any, telegram: TelegramServer, tmp_path: Path
+) -> None:
+    half, whole = await two_texts(telegram)
+    memory = Memory(tmp_path / "telegram" / "42.json")
+    memory.showing("telegram:42:7", Draft(5, (half,), "Half of it"))
+    memory.showing("telegram:42:8", Draft(6, (whole,)))
+    async with open_house() as house:
+        await house.up()
+        await telegram.shown("Half of it\n\n✂ interrupted")
+    assert telegram.texts(8) == ["All of it"]
+    assert not any(draft.text for draft in Memory(tmp_path / "telegram" / "42.json").drafts().values())
+
+
+async def two_texts(telegram: TelegramServer) -> tuple[str, str]:
+    """Two messages of an earlier run of the bot, in two chats; gives their ids."""
+    bot, _ = make_bot(telegram.token, telegram.base_url)
+    telegram.chat(8)
+    async with bot:
+        half = await bot.send_message(7, "Half of it")
+        whole = await bot.send_message(8, "All of it")
+    return str(half.message_id), str(whole.message_id)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Any
 
 import pytest
 
+from hermes_core.errors import ModelError
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.telegram import Fault, Refusal, TelegramServer, flood
+from hermes_telegram import limits
 
 
 async def test_a_message_gets_a_reply_with_its_formatting_as_entities(
@@ -27,7 +31,7 @@ async def test_a_message_gets_a_reply_with_its_formatting_as_entities(
     assert house.asked() == [["hi"]]
 
 
-async def test_what_waited_while_the_program_was_off_is_answered_in_its_order(
+async def test_d8_what_waited_while_the_program_was_off_is_answered_in_its_order(
     open_house: Any, telegram: TelegramServer
 ) -> None:
     for word in ("one", "two", "three"):
@@ -38,7 +42,7 @@ async def test_what_waited_while_the_program_was_off_is_answered_in_its_order(
     assert telegram.texts() == ["you said: one", "you said: two", "you said: three"]
 
 
-async def test_the_same_message_delivered_twice_is_answered_once(
+async def test_case_5_the_same_message_delivered_twice_is_answered_once(
     open_house: Any, telegram: TelegramServer
 ) -> None:
     async with open_house() as house:
@@ -52,7 +56,7 @@ async def test_the_same_message_delivered_twice_is_answered_once(
     assert telegram.texts() == ["you said: once", "you said: after"]
 
 
-async def test_the_offset_moves_only_behind_what_is_committed(
+async def test_d1_d7_the_offset_moves_only_behind_what_is_committed(
     open_house: Any, telegram: TelegramServer, store: Any
 ) -> None:
     class Full:
@@ -88,7 +92,9 @@ async def test_the_offset_moves_only_behind_what_is_committed(
     assert [text for text in telegram.texts() if text.startswith("you said")] == ["you said: keep me"]
 
 
-async def test_an_edit_of_a_message_that_waits_replaces_it(open_house: Any, telegram: TelegramServer) -> None:
+async def test_case_9_d9_an_edit_of_a_message_that_waits_replaces_it(
+    open_house: Any, telegram: TelegramServer
+) -> None:
     hold = Hold()
     async with open_house([["thinking", hold, " done"]], own={"busy": "queue"}) as house:
         await house.up()
@@ -105,7 +111,7 @@ async def test_an_edit_of_a_message_that_waits_replaces_it(open_house: Any, tele
     assert house.asked()[1][-1] == "no, I meant"
 
 
-async def test_a_native_reply_to_the_agent_is_a_turn_of_its_own_with_the_quoted_reply(
+async def test_t3_a_native_reply_to_the_agent_is_a_turn_of_its_own_with_the_quoted_reply(
     open_house: Any, telegram: TelegramServer
 ) -> None:
     async with open_house(["The answer is 42."]) as house:
@@ -121,7 +127,9 @@ async def test_a_native_reply_to_the_agent_is_a_turn_of_its_own_with_the_quoted_
     assert house.asked()[1][-1].endswith("why?")
 
 
-async def test_a_paste_that_telegram_split_is_read_as_one(open_house: Any, telegram: TelegramServer) -> None:
+async def test_case_8_t1_a_paste_that_telegram_split_is_read_as_one(
+    open_house: Any, telegram: TelegramServer
+) -> None:
     async with open_house(["Read."]) as house:
         await house.up()
         telegram.say("a" * 4096)
@@ -133,7 +141,9 @@ async def test_a_paste_that_telegram_split_is_read_as_one(open_house: Any, teleg
     assert "b" * 100 in "".join(asked)
 
 
-async def test_an_album_is_read_as_one_with_all_its_photos(open_house: Any, telegram: TelegramServer) -> None:
+async def test_t1_an_album_is_read_as_one_with_all_its_photos(
+    open_house: Any, telegram: TelegramServer
+) -> None:
     def photo(name: str) -> list[dict[str, Any]]:
         return [
             {"file_id": f"{name}-{n}", "file_unique_id": name, "width": n, "height": n, "file_size": n}
@@ -151,7 +161,7 @@ async def test_an_album_is_read_as_one_with_all_its_photos(open_house: Any, tele
     assert files == ["a-800", "b-800"]
 
 
-async def test_a_long_reply_is_split_within_the_limit_and_nothing_is_lost(
+async def test_r2_a_long_reply_is_split_within_the_limit_and_nothing_is_lost(
     open_house: Any, telegram: TelegramServer
 ) -> None:
     words = [f"word{n}" for n in range(2000)]
@@ -164,7 +174,7 @@ async def test_a_long_reply_is_split_within_the_limit_and_nothing_is_lost(
     assert all(len(text) <= 4096 for text in telegram.texts())
 
 
-async def test_entities_that_the_platform_refuses_leave_plain_text(
+async def test_case_38_entities_that_the_platform_refuses_leave_plain_text(
     open_house: Any, telegram: TelegramServer
 ) -> None:
     telegram.fail("sendMessage", Fault(Refusal(400, "Bad Request: can't parse entities: nobody knows why")))
@@ -177,7 +187,7 @@ async def test_entities_that_the_platform_refuses_leave_plain_text(
     assert not telegram.called("sendMessage")[-1].parameters.get("entities")
 
 
-async def test_a_send_that_was_cut_after_it_was_done_is_repeated_with_a_mark(
+async def test_d5_a_send_that_was_cut_after_it_was_done_is_repeated_with_a_mark(
     open_house: Any, telegram: TelegramServer
 ) -> None:
     telegram.fail("sendMessage", Fault(cut="after"))
@@ -192,7 +202,7 @@ async def test_a_send_that_was_cut_after_it_was_done_is_repeated_with_a_mark(
 @pytest.mark.parametrize(
     "fault", [Fault(flood(1)), Fault(Refusal(500, "Internal Server Error"))], ids=["429", "500"]
 )
-async def test_a_send_that_was_refused_for_now_is_made_again_without_a_mark(
+async def test_d5_a_send_that_was_refused_for_now_is_made_again_without_a_mark(
     open_house: Any, telegram: TelegramServer, fault: Fault
 ) -> None:
     telegram.fail("sendMessage", fault)
@@ -219,7 +229,7 @@ async def test_a_person_who_blocked_the_bot_is_given_up_and_others_are_served(
     assert len(telegram.called("sendMessage", 8)) == 1
 
 
-async def test_a_name_with_an_at_rings_at_nobody(open_house: Any, telegram: TelegramServer) -> None:
+async def test_e11_r4_a_name_with_an_at_rings_at_nobody(open_house: Any, telegram: TelegramServer) -> None:
     async with open_house(["ask @somebody"]) as house:
         await house.up()
         telegram.say("who?")
@@ -228,7 +238,7 @@ async def test_a_name_with_an_at_rings_at_nobody(open_house: Any, telegram: Tele
     assert telegram.texts() == ["ask @\u2060somebody"]
 
 
-async def test_typing_is_shown_while_the_agent_thinks_and_not_after_the_reply(
+async def test_case_42_typing_is_shown_while_the_agent_thinks_and_not_after_the_reply(
     open_house: Any, telegram: TelegramServer
 ) -> None:
     hold = Hold()
@@ -241,3 +251,61 @@ async def test_typing_is_shown_while_the_agent_thinks_and_not_after_the_reply(
         await house.settled()
     methods = [one.method for one in telegram.calls]
     assert "sendChatAction" not in methods[methods.index("sendMessage") :]
+
+
+async def test_case_42_typing_ends_with_a_turn_that_fails(open_house: Any, telegram: TelegramServer) -> None:
+    hold = Hold()
+    async with open_house([[hold, ModelError("The model is out.")], [Hold()]]) as house:
+        await house.up()
+        telegram.say("go")
+        await telegram.until(lambda: bool(telegram.called("sendChatAction")))
+        hold.release()
+        await telegram.until(lambda: any("The model is out." in one for one in telegram.texts()))
+        await house.settled()
+        typed = len(telegram.called("sendChatAction"))
+        await asyncio.sleep(limits.TYPING + 0.5)  # when the sign would be due again
+    assert len(telegram.called("sendChatAction")) == typed
+
+
+async def test_case_37_a_table_is_aligned_text_and_not_pipes(
+    open_house: Any, telegram: TelegramServer
+) -> None:
+    async with open_house(["| name | price |\n|---|---:|\n| tea | 3 |\n| coffee | 12 |"]) as house:
+        await house.up()
+        telegram.say("a table")
+        await telegram.until(lambda: bool(telegram.texts()))
+        await house.settled()
+    (message,) = telegram.sent()
+    assert [one["type"] for one in message["entities"]] == ["pre"]
+    assert "|" not in message["text"].replace("│", "")
+    rows = [line for line in message["text"].splitlines() if "tea" in line or "coffee" in line]
+    assert len({len(row) for row in rows}) == 1
+
+
+async def test_d8_what_is_older_than_an_hour_is_reported_and_not_answered(
+    open_house: Any, telegram: TelegramServer
+) -> None:
+    telegram.say("yesterday", date=int(time.time()) - 86_400)
+    telegram.say("just now", date=int(time.time()) - 60)
+    async with open_house() as house:
+        await telegram.shown("you said: just now")
+        await telegram.until(lambda: any("was not answered" in one for one in telegram.texts()))
+        await house.settled()
+    assert house.asked() == [["just now"]]
+
+
+async def test_in_a_private_chat_only_what_is_not_the_latest_message_is_answered_natively(
+    open_house: Any, telegram: TelegramServer
+) -> None:
+    hold = Hold()
+    async with open_house([[hold, "First."], "Second."], own={"busy": "followup"}) as house:
+        await house.up()
+        first = telegram.say("one")
+        await hold.reached.wait()
+        telegram.say("two")
+        await telegram.until(lambda: telegram.offset > 1001)
+        hold.release()
+        await telegram.shown("Second.")
+        await house.settled()
+    answered = [one.get("reply_to_message", {}).get("message_id") for one in telegram.sent()]
+    assert answered == [first["message_id"], None]

@@ -71,6 +71,20 @@ class Hermes:
                 env=self._environ, stdin=asyncio.subprocess.DEVNULL, stdout=err, stderr=err,
             )  # fmt: skip
 
+    def _drafts(self) -> list[dict[str, Any]]:
+        file = self.file.parent / "data" / "telegram" / "42.json"
+        return list(json.loads(file.read_bytes())["drafts"].values()) if file.exists() else []
+
+    def unfinished(self) -> bool:
+        """Whether a text is noted that is still written."""
+        return any(one["text"] for one in self._drafts())
+
+    async def noted(self) -> None:
+        """Wait until the program has noted the message in which it writes."""
+        async with asyncio.timeout(10):
+            while not any(one["ids"] for one in self._drafts()):
+                await asyncio.sleep(0.01)
+
     async def end(self, number: int) -> int:
         if self.process.returncode is None:
             self.process.send_signal(number)
@@ -109,6 +123,42 @@ async def test_what_a_killed_program_had_taken_is_answered_once_by_the_next(
     assert await hermes.end(signal.SIGTERM) == 0
     once = [one.removeprefix("↻ (may be a repeat)\n\n") for one in telegram.texts()]
     assert len(once) == len(set(once))
+
+
+async def test_r3_a_reply_that_kill_9_cut_off_gets_its_end_in_the_same_message(
+    hermes: Hermes, telegram: TelegramServer
+) -> None:
+    telegram.say("count to 60")
+    await telegram.until(lambda: bool(telegram.texts()), within=30)
+    await hermes.noted()
+    assert await hermes.end(signal.SIGKILL) == -signal.SIGKILL
+    (cut,) = telegram.sent()
+    begun = cut["text"]
+    await hermes.start()
+    await telegram.until(lambda: "60. Done." in telegram.texts()[0], within=60)
+    await telegram.until(lambda: not hermes.unfinished(), within=30)
+    assert await hermes.end(signal.SIGTERM) == 0
+    (whole,) = telegram.sent()
+    assert whole["message_id"] == cut["message_id"]
+    assert whole["text"].startswith(begun[:20])
+    assert "interrupted" not in whole["text"]
+
+
+async def test_r3_a_reply_that_kill_9_cut_off_and_that_is_then_stopped_gets_its_mark(
+    hermes: Hermes, telegram: TelegramServer
+) -> None:
+    telegram.say("tell me a long story")
+    await telegram.until(lambda: bool(telegram.texts()), within=30)
+    await hermes.noted()
+    assert await hermes.end(signal.SIGKILL) == -signal.SIGKILL
+    (cut,) = telegram.sent()
+    telegram.say("/stop")
+    await hermes.start()
+    await telegram.until(lambda: telegram.texts()[0].endswith("✂ interrupted"), within=60)
+    await telegram.until(lambda: len(telegram.texts()) == 2, within=30)
+    assert await hermes.end(signal.SIGTERM) == 0
+    assert telegram.sent()[0]["message_id"] == cut["message_id"]
+    assert telegram.texts()[1].startswith("Stopped")
 
 
 async def test_updates_come_through_the_webhook_of_the_shared_server_and_none_is_lost_or_repeated(
