@@ -1,0 +1,241 @@
+"""Platforms: from the raw payload on the socket to the HTTP call that answers it, against the client library alone.
+
+The platform is a strict fake in a process of its own. The bot is another process: either the library as its
+documentation shows it (slack-bolt, python-telegram-bot, discord.py) with a handler that answers each message,
+or Hermes with the same library, a real store (SQLite, FULL) and a plugin that answers each message. A third of
+the messages are a command. Both take turns. Two figures of each: what one message takes that comes alone, and
+how many a second get through when many come at once, each in one of 200 conversations.
+
+    bench/platforms.py [--rounds N] [--messages N] [--only slack|telegram|discord]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+CHATS = 200
+ALONE = 40
+BOTS = Path(__file__).with_name("platform_bots.py")
+TARGETS = {"slack": 1.2, "telegram": 0.8, "discord": 0.6}
+
+
+class Side(Protocol):
+    """A fake platform, as this benchmark uses it."""
+
+    place: dict[str, str]
+
+    async def ready(self) -> None: ...
+
+    async def say(self, chat: int, text: str) -> None: ...
+
+    def answered(self) -> list[float]:
+        """When each answer came in, by the monotonic clock."""
+
+    def acked(self) -> list[float]:
+        """Seconds from each delivery to its acknowledgement, where the platform waits for one."""
+
+
+class Seen:
+    """The times of the calls that count, each call looked at once."""
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+        self._looked = 0
+
+    def of(self, calls: list[Any], counts: Callable[[Any], bool]) -> list[float]:
+        for one in calls[self._looked :]:
+            if counts(one):
+                self._times.append(one.at)
+        self._looked = len(calls)
+        return self._times
+
+
+class Slack:
+    def __init__(self, fake: Any) -> None:
+        self.fake = fake
+        self.seen = Seen()
+        self.place = {"base_url": fake.base_url, "token": fake.bot_token, "app": fake.app_token}
+
+    async def ready(self) -> None:
+        await self.fake.connected(1)
+
+    async def say(self, chat: int, text: str) -> None:
+        self.fake.world.say(f"D{chat:05d}", "UANN", text)
+        await self.fake.flush()
+
+    def answered(self) -> list[float]:
+        return self.seen.of(self.fake.calls, lambda one: one.method == "chat.postMessage")
+
+    def acked(self) -> list[float]:
+        return [one.acked - one.sent for one in self.fake.envelopes if one.acked is not None]
+
+
+class Telegram:
+    def __init__(self, fake: Any) -> None:
+        self.fake = fake
+        self.seen = Seen()
+        self.place = {"base_url": fake.base_url, "token": fake.token}
+
+    async def ready(self) -> None:
+        """What is written before the first poll waits for it."""
+
+    async def say(self, chat: int, text: str) -> None:
+        self.fake.chat(1000 + chat)
+        self.fake.say(text, 1000 + chat, 1000 + chat)
+
+    def answered(self) -> list[float]:
+        return self.seen.of(self.fake.calls, lambda one: one.method.lower() == "sendmessage")
+
+    def acked(self) -> list[float]:
+        return []
+
+
+class Discord:
+    def __init__(self, fake: Any) -> None:
+        self.fake = fake
+        self.seen = Seen()
+        self.place = {"base_url": fake.base_url, "gateway_url": fake.gateway_url, "token": fake.token}
+        self.chats: list[str] = [fake.direct(f"p{n}") for n in range(CHATS)]
+
+    async def ready(self) -> None:
+        """Who says ready is connected."""
+
+    async def say(self, chat: int, text: str) -> None:
+        await self.fake.say(self.chats[chat], f"p{chat}", text)
+
+    def answered(self) -> list[float]:
+        return self.seen.of(
+            self.fake.requests, lambda one: one.method == "POST" and one.path.endswith("/messages")
+        )
+
+    def acked(self) -> list[float]:
+        return []
+
+
+async def measure(side: Side, messages: int) -> dict[str, Any]:
+    """Talk to the bot that is connected; times in seconds."""
+    alone = []
+    for number in range(ALONE):
+        before = len(side.answered())
+        began = time.monotonic()
+        await side.say(number % CHATS, _text(number))
+        await _until(lambda before=before: len(side.answered()) > before)  # type: ignore[misc]
+        alone.append(side.answered()[-1] - began)
+    before = len(side.answered())
+    began = time.monotonic()
+    for number in range(messages):
+        await side.say(number % CHATS, _text(number))
+    await _until(lambda: len(side.answered()) >= before + messages)
+    took = side.answered()[before + messages - 1] - began
+    return {"alone": statistics.median(alone), "through": messages / took, "acked": side.acked()[:ALONE]}
+
+
+def _text(number: int) -> str:
+    return f"{'hi' if number % 3 else '/command1'} {number}"
+
+
+async def _until(check: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not check():
+        if time.monotonic() > end:
+            raise TimeoutError("the bot does not answer")
+        await asyncio.sleep(0)
+
+
+async def serve(platform: str, bot: str, commands: int, messages: int) -> None:
+    """One run: the platform here, the bot as a child."""
+    side: Side
+    if platform == "slack":
+        from hermes_core.testing.platforms.slack import FakeSlack
+
+        server: Any = FakeSlack()
+        make: Callable[[Any], Side] = Slack
+    elif platform == "telegram":
+        from hermes_core.testing.platforms.telegram import TelegramServer
+
+        server, make = TelegramServer(), Telegram
+    else:
+        from hermes_core.testing.platforms.discord import FakeDiscord
+
+        server, make = FakeDiscord(), Discord
+    async with server as fake:
+        side = make(fake)
+        with tempfile.TemporaryDirectory(dir=".") as folder:
+            child = await asyncio.create_subprocess_exec(
+                sys.executable, str(BOTS), bot, platform, str(commands), folder, json.dumps(side.place),
+                stdout=subprocess.PIPE,
+            )  # fmt: skip
+            try:
+                assert child.stdout is not None
+                async with asyncio.timeout(30):
+                    assert (await child.stdout.readline()).strip() == b"ready", "the bot did not start"
+                await side.ready()
+                print(json.dumps(await measure(side, messages)))
+            finally:
+                child.kill()
+                await child.wait()
+
+
+def once(platform: str, bot: str, commands: int, messages: int) -> dict[str, Any]:
+    """One run, in processes of its own."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--serve", platform, bot, str(commands), "--messages", str(messages)],
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    read: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return read
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--messages", type=int, default=600)
+    parser.add_argument("--only", choices=sorted(TARGETS))
+    parser.add_argument("--serve", nargs=3)
+    given = parser.parse_args()
+    if given.serve:
+        asyncio.run(serve(given.serve[0], given.serve[1], int(given.serve[2]), given.messages))
+        return
+    for platform in [given.only] if given.only else sorted(TARGETS):
+        runs: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        for _ in range(given.rounds):
+            for bot, commands in (("bare", 5), ("hermes", 5), ("hermes", 500), ("bare", 500)):
+                runs.setdefault((bot, commands), []).append(once(platform, bot, commands, given.messages))
+        report(platform, runs)
+
+
+def report(platform: str, runs: dict[tuple[str, int], list[dict[str, Any]]]) -> None:
+    """One platform's table: medians, and ratios of runs that stood side by side."""
+    print(f"\n{platform} (target {TARGETS[platform]} of the library alone)")
+    for (bot, commands), found in runs.items():
+        alone = statistics.median(one["alone"] for one in found) * 1000
+        through = statistics.median(one["through"] for one in found)
+        acks = [ack for one in found for ack in one["acked"]]
+        ack = f", ack p50 {statistics.median(acks) * 1000:.2f} ms" if acks else ""
+        print(f"  {bot:7}{commands:4} commands: one alone {alone:6.2f} ms, {through:7.0f} a second{ack}")
+
+    def ratio(a: tuple[str, int], b: tuple[str, int], key: str) -> float:
+        pairs = zip(runs[a], runs[b], strict=True)
+        return statistics.median(one[key] / other[key] for one, other in pairs)
+
+    for commands in (5, 500):
+        through = ratio(("hermes", commands), ("bare", commands), "through")
+        alone = ratio(("bare", commands), ("hermes", commands), "alone")
+        print(f"  hermes / library, {commands} commands: {through:.2f} through, {alone:.2f} alone")
+    print(f"  500 commands / 5: {ratio(('hermes', 500), ('hermes', 5), 'through'):.2f} through")
+
+
+if __name__ == "__main__":
+    main()
