@@ -1,0 +1,73 @@
+"""One agent on three platforms at once, in one process: the same conversation goes the same way on each.
+
+The model is the demo model, so that interrupts, tools and jobs are those of a run that anybody can make.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+from .stage import Platform, Stage, until
+
+SHELL = {"enabled": True, "approval": "never"}
+
+
+async def says(platform: Platform, text: str, chat: int = 1) -> str:
+    """Wait until one of the agent's messages holds this; gives that message."""
+    await until(lambda: any(text in one for one in platform.texts(chat)), 20, lambda: platform.texts(chat))
+    return next(one for one in reversed(platform.texts(chat)) if text in one)
+
+
+def counting(platform: Platform) -> int:
+    """How many of the agent's messages count."""
+    return sum("3, 4, 5, 6, 7" in one for one in platform.texts(1))
+
+
+async def conversation(platform: Platform) -> None:
+    """A talk with everything in it: an interrupt, a steer, a note for later, a job, a stop."""
+    await platform.say(1, "count to 3")
+    assert "1, 2, 3. Done." in await says(platform, "Done.")
+
+    # an interrupt: what was shown gets its mark, and the new message is answered
+    await platform.say(1, "count to 400")
+    await says(platform, "1, 2, 3, 4")
+    await platform.say(1, "count to 2")
+    await says(platform, "1, 2. Done.")
+    assert not any("399, 400" in one for one in platform.texts(1))
+
+    # a note for later: behind the next reply
+    await platform.say(1, "/after 1 mind the gap")
+    await says(platform, "after reply")
+    await platform.say(1, "count to 4")
+    await says(platform, "1, 2, 3, 4. Done.")
+    await platform.say(1, "count to 5")
+    await says(platform, "mind the gap")
+
+    # a steer joins the running turn
+    await platform.say(1, "count to 60")
+    await says(platform, "1, 2, 3, 4, 5, 6, 7")
+    await platform.say(1, "/steer and in the end count to 6")
+    await says(platform, "You steered me")
+
+    # a job goes on while people talk, and its end is told
+    await platform.say(1, "start sleep 1; echo finished-well")
+    await says(platform, "finished-well")
+
+    # a stop ends everything
+    counted = counting(platform)
+    await platform.say(1, "count to 400")
+    await until(lambda: counting(platform) > counted, 20, lambda: platform.texts(1)[-4:])
+    await platform.say(1, "/stop")
+    await says(platform, "Stopped")
+
+
+async def test_the_same_conversation_on_all_platforms_at_once(tmp_path: Path) -> None:
+    async with Stage(tmp_path, model=None, plugins={"shell": SHELL}) as stage:
+        async with asyncio.timeout(100):
+            await asyncio.gather(*(conversation(one) for one in stage.platforms.values()))
+        ready = next(line for line in stage.log().splitlines() if "ready: " in line)
+        assert all(name in ready for name in ("discord", "slack", "telegram"))
+        assert await stage.end(signal.SIGTERM) == 0
+        assert "Traceback" not in stage.log()
