@@ -2,8 +2,8 @@
 
 Per channel the id of the last message that was seen (D8), the ids of messages whose text was still being
 written (R3), and the nonces of our latest messages (D5). A number that is too old costs one look at a known
-message, never a message: the store knows what it has. So `seen` and `posted` are written a moment later,
-`drafting` at once.
+message, never a message: the store knows what it has. So these are written a moment later. What nobody else
+knows is written at once: that there is a channel, and that a text is being written.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -34,23 +34,26 @@ class Known(msgspec.Struct):
 
 class _Pages(msgspec.Struct):
     channels: dict[str, Known] = {}
-    drafts: dict[str, dict[str, list[str]]] = {}
     posted: dict[str, str] = {}
 
 
+Drafts = dict[str, dict[str, list[str]]]
+T = TypeVar("T")
+
+
 class Notebook:
-    """`path` None: nothing is kept. A file that cannot be read is begun anew, and that is logged."""
+    """`path` None: nothing is kept. A file that cannot be read is begun anew, and that is logged.
+
+    What must be on the disk before a message goes out is in a small file of its own, `drafts.json` beside it.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._pages = _Pages()
+        self._beside = path.with_name("drafts.json") if path is not None else None
+        self._pages = _read(path, _Pages, _Pages())
+        self._drafts = _read(self._beside, Drafts, {})
         self._dirty = False
-        if path is None or not path.exists():
-            return
-        try:
-            self._pages = msgspec.json.decode(path.read_bytes(), type=_Pages)
-        except (OSError, msgspec.DecodeError) as error:
-            log.warning("%s cannot be read and is begun anew: %s", path.name, error)
+        self._dirty_drafts = False
 
     def channels(self) -> list[tuple[str, Known]]:
         """Every known channel, by id."""
@@ -61,12 +64,16 @@ class Notebook:
         return self._pages.channels.get(channel)
 
     def meet(self, channel: str, address: str, guild: str | None, before: str) -> None:
-        """The agent is spoken to in this channel; what comes after message `before` is to be taken up."""
+        """The agent is spoken to in this channel; what comes after message `before` is to be taken up.
+
+        A channel that is new is written at once: nothing else would lead a new process to it.
+        """
         if channel not in self._pages.channels:
             self._pages.channels[channel] = Known(address, guild, before)
             if len(self._pages.channels) > MOST:
                 del self._pages.channels[next(iter(self._pages.channels))]
             self._dirty = True
+            self.write()
 
     def seen(self, channel: str, id: str) -> None:
         """Message `id` of a known channel needs no second look."""
@@ -94,35 +101,51 @@ class Notebook:
 
     def drafts(self, key: str) -> dict[int, list[str]]:
         """Ids of the messages in which this text was being written, by its part; the last one may be `UNSURE`."""
-        return {int(part): list(ids) for part, ids in self._pages.drafts.get(key, {}).items()}
+        return {int(part): list(ids) for part, ids in self._drafts.get(key, {}).items()}
 
     def unfinished(self) -> list[str]:
         """The keys of texts that were being written."""
-        return list(self._pages.drafts)
+        return list(self._drafts)
 
     def drafting(self, key: str, part: int, ids: list[str]) -> None:
         """These messages show a text that is not finished; written at once."""
-        page = self._pages.drafts.setdefault(key, {})
+        page = self._drafts.setdefault(key, {})
         if page.get(str(part)) != ids:
-            page[str(part)] = ids
-            self._dirty = True
-            self.write()
+            page[str(part)] = list(ids)
+            self._dirty_drafts = not _write(self._beside, self._drafts)
 
     def finished(self, key: str) -> None:
         """Nothing of this text is unfinished any more."""
-        if self._pages.drafts.pop(key, None) is not None:
-            self._dirty = True
+        if self._drafts.pop(key, None) is not None:
+            self._dirty_drafts = True
 
     def write(self) -> None:
         """Write what has changed; a disk that refuses is logged, and asked again with the next change."""
-        if not self._dirty or self._path is None:
-            return
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            fresh = self._path.with_suffix(".new")
-            fresh.write_bytes(msgspec.json.encode(self._pages))
-            fresh.replace(self._path)
-        except OSError as error:
-            log.warning("%s cannot be written: %s", self._path.name, error)
-        else:
-            self._dirty = False
+        if self._dirty:
+            self._dirty = not _write(self._path, self._pages)
+        if self._dirty_drafts:
+            self._dirty_drafts = not _write(self._beside, self._drafts)
+
+
+def _read(path: Path | None, kind: type[T], nothing: T) -> T:
+    if path is None or not path.exists():
+        return nothing
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError) as error:
+        log.warning("%s cannot be read and is begun anew: %s", path.name, error)
+        return nothing
+
+
+def _write(path: Path | None, content: object) -> bool:
+    if path is None:
+        return True
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        fresh.write_bytes(msgspec.json.encode(content))
+        fresh.replace(path)
+    except OSError as error:
+        log.warning("%s cannot be written: %s", path.name, error)
+        return False
+    return True

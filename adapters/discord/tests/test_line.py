@@ -155,6 +155,19 @@ async def test_a_refused_post_is_made_again(status: int, tmp_path: Path, discord
         assert await bench.heard(chat) == ["you said: hello"]
 
 
+async def test_a_pause_that_its_front_door_asks_for_is_kept_and_no_ban(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat = discord.direct()
+    async with Bench(tmp_path, discord) as bench:
+        discord.fail("POST", "/messages", 429, "error code: 1015", headers={"Retry-After": "1"})
+        began = asyncio.get_running_loop().time()
+        await discord.say(chat, "ann", "hello")
+        assert await bench.heard(chat) == ["you said: hello"]
+        assert asyncio.get_running_loop().time() - began >= 1.0
+        assert [one.status for one in discord.calls("POST", "/messages")] == [429, 200]
+
+
 async def test_a_person_who_takes_no_messages_does_not_hold_the_others(
     tmp_path: Path, discord: FakeDiscord
 ) -> None:

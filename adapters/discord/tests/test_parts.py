@@ -54,6 +54,9 @@ def test_the_notebook_reads_what_it_wrote(tmp_path: Path) -> None:
     book.seen("2", "1")  # nobody spoke to the agent there
     book.drafting("k", 0, ["5"])
     again = Notebook(path)
+    assert [channel for channel, _ in again.channels()] == ["1"]
+    book.write()
+    again = Notebook(path)
     assert [(channel, known.last) for channel, known in again.channels()] == [("1", "1000")]
     assert again.drafts("k") == {0: ["5"]}
     again.finished("k")
@@ -64,7 +67,9 @@ def test_the_notebook_reads_what_it_wrote(tmp_path: Path) -> None:
 def test_a_broken_notebook_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "notebook.json"
     path.write_text("{")
+    path.with_name("drafts.json").write_text('{"k": 5}')
     assert Notebook(path).channels() == []
+    assert Notebook(path).unfinished() == []
 
 
 def test_a_notebook_keeps_the_channels_in_which_something_happened_last() -> None:

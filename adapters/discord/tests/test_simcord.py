@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hermes_core.adapter import KnownCommand
-from hermes_core.messages import Message, Outgoing
+from hermes_core.messages import Attachment, Choice, Message, Outgoing
 from hermes_discord.adapter import DiscordAdapter
 from hermes_discord.line import Line
 
@@ -105,3 +106,45 @@ async def test_a_direct_message_is_answered() -> None:
         await ann.send_dm("psst")
         await until(lambda: any(one.method == "POST" for one in environment.http_requests))
         assert [(one.text, one.group) for one in echo.got] == [("psst", False)]
+
+
+async def test_files_and_buttons_go_out_and_a_press_and_a_file_come_in(tmp_path: Path) -> None:
+    note = tmp_path / "note.txt"
+    note.write_bytes(b"a note")
+    async with world() as (environment, echo, adapter):
+        guild = environment.create_guild()
+        room = guild.create_text_channel("general")
+        ann = guild.add_member(environment.create_user("ann"))
+        await ann.send(
+            room, f"<@{environment.bot.user.id}> hello", attachments=[("to-the-agent.txt", b"for you")]
+        )
+        await until(lambda: len(room.history()) == 2)
+        (file,) = echo.got[0].attachments
+        assert (file.name, file.size) == ("to-the-agent.txt", 7)
+        await adapter.send(
+            Outgoing(
+                "k",
+                echo.got[0].address,
+                "Shall I?",
+                attachments=(Attachment("note.txt", "text/plain", 6, str(note)),),
+                choices=(Choice("Yes, do", "/approve 7f"), Choice("No", "/deny 7f")),
+            )
+        )
+        asked = room.history()[-1]
+        assert [one.filename for one in asked.attachments] == ["note.txt"]
+        await ann.click(asked, label="No")
+        await until(lambda: len(echo.got) == 2)
+        assert (echo.got[1].text, echo.got[1].author.id, echo.got[1].address) == (
+            "/deny 7f",
+            str(ann.id),
+            echo.got[0].address,
+        )
+        await until(lambda: room.history()[-1].content == "**/deny 7f**")
+
+
+async def test_commands_are_registered_as_people_are_offered_them() -> None:
+    async with world() as (environment, _, _adapter):
+        guild = environment.create_guild()
+        room = guild.create_text_channel("general")
+        ann = guild.add_member(environment.create_user("ann"))
+        await until(lambda: ann.available_commands(room) == ("status",))

@@ -199,3 +199,18 @@ async def test_p5_what_is_switched_off_is_not_declared_and_not_done(
         await bench.heard(chat)
         assert not bench.runtime.services.adapters["discord"].features.registers
         assert not discord.calls("GET", "/commands")
+
+
+async def test_case_32_a_command_is_answered_in_time_however_slow_the_store_is_and_is_carried_out_later(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat, store = discord.direct(), FullStore()
+    async with Bench(tmp_path, discord, plugins=[BasicsPlugin()], store=store):
+        store.slow.clear()
+        used = await discord.slash(chat, "ann", "status")
+        await until(lambda: used.answered)
+        assert used.took is not None
+        assert used.took < 3.0
+        assert discord.texts(chat)[0].startswith("This takes longer than usual.")
+        store.slow.set()
+        await until(lambda: len(discord.texts(chat)) == 2)
