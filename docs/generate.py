@@ -192,6 +192,18 @@ def job_diagram() -> str:
     return f"```mermaid\n{machine.diagram()}```\n"
 
 
+# ---- metrics
+
+
+def metrics() -> str:
+    """Every metric with its type and its meaning."""
+    from hermes_core.http.metrics import FAMILIES
+
+    lines = ["| metric | type | what it says |", "|---|---|---|"]
+    lines += [f"| `{name}` | {kind} | {help_} |" for name, (kind, help_) in FAMILIES.items()]
+    return "\n".join(lines) + "\n"
+
+
 # ---- tools
 
 
@@ -299,6 +311,7 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
     "inbox-table": inbox_table,
     "inbox-words": inbox_words,
     "job-diagram": job_diagram,
+    "metrics": metrics,
     "packages": packages,
     "platforms": platforms,
     "rooms": rooms,

@@ -164,6 +164,13 @@ class Gateway(Protocol):
     def ready(self) -> None:
         """The platform is reachable and messages arrive. Call it once after each (re)connect."""
 
+    def alive(self) -> None:
+        """The connection worked just now: a poll came back, a ping was answered. Costs next to nothing.
+
+        Who says so once is expected to go on: after `[health] silent_after` without it the platform counts
+        as silent, and the log says so (case 43). So say it at least once a minute, or never.
+        """
+
 
 class Adapter(Protocol):
     """One account on one platform."""

@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from time import monotonic
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +22,7 @@ from hermes_core.adapter import Adapter, Sent
 from hermes_core.errors import SendError, StoreError, StoreUnwritable
 from hermes_core.files import fitted
 from hermes_core.messages import Address, Outgoing
+from hermes_core.metrics import Sends
 from hermes_core.store import Store
 from hermes_core.trace import Trace, enter
 
@@ -35,10 +37,11 @@ Spawn = Callable[[Coroutine[Any, Any, None], str], object]
 
 
 class _Lane:
-    __slots__ = ("adapter", "busy", "waiting")
+    __slots__ = ("adapter", "busy", "since", "waiting")
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
+        self.since = monotonic()  # from when on the first message in it waits to be taken
         self.waiting: deque[tuple[Outgoing, bool]] = deque()
         self.busy = False
 
@@ -60,6 +63,7 @@ class Outbox:
         self._drained = drained
         self._pause = pause
         self._lanes: dict[Address, _Lane] = {}
+        self.sends: dict[str, Sends] = {name: Sends() for name in adapters}
 
     def put(self, outgoing: Outgoing, *, uncertain: bool = False) -> None:
         """Send this stored message after those put before it. `uncertain`: it may be delivered already.
@@ -97,12 +101,19 @@ class Outbox:
         """Whether everything put for this conversation is sent."""
         return address not in self._lanes
 
+    def backlog(self) -> Iterator[tuple[str, int, float]]:
+        """Of each conversation that has something unsent: its platform, how much, and for how many seconds."""
+        now = monotonic()
+        for address, lane in self._lanes.items():
+            yield address.platform, len(lane.waiting), now - lane.since
+
     async def _work(self, address: Address, lane: _Lane) -> None:
         try:
             while lane.waiting:
                 outgoing, uncertain = lane.waiting[0]
                 await self._deliver(lane.adapter, outgoing, uncertain)
                 lane.waiting.popleft()
+                lane.since = monotonic()
         finally:
             lane.busy = False
             if not lane.waiting:
@@ -120,11 +131,10 @@ class Outbox:
                         return
                 await self._send(adapter, outgoing, uncertain)
             except SendError as error:
-                enter(
-                    Trace(outgoing.address)
-                )  # whichever task does this: from here on it is about this message
+                enter(Trace(outgoing.address))  # whichever task does this: it is about this message now
                 if error.permanent:
                     log.error("%s cannot be delivered: %s", outgoing.key, error)
+                    self.sends[outgoing.address.platform].undeliverable += 1
                     await self._account(self._store.undeliverable, outgoing.key, error.message)
                     return
                 uncertain = uncertain or error.unknown
@@ -132,6 +142,7 @@ class Outbox:
                     await self._account(self._store.unsent, outgoing.key)
                 wait = error.retry_after if error.retry_after is not None else pause
                 log.warning("%s was not taken, next try in %.1f s: %s", outgoing.key, wait, error)
+                self.sends[outgoing.address.platform].tried_again += 1
                 await self._pause(wait)
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
@@ -155,6 +166,7 @@ class Outbox:
         except Exception as error:  # the edge to foreign code: an adapter's fault must not lose the message
             log.error("adapter %s failed on %s", adapter.platform, outgoing.key, exc_info=error)
             raise SendError(f"The adapter failed: {type(error).__name__}.", unknown=True) from error
+        self.sends[outgoing.address.platform].sent += 1
         await self._account(self._store.sent, outgoing.key, sent.ids)
 
     async def _account(self, write: Callable[..., Awaitable[None]], *what: Any) -> None:

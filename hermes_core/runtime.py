@@ -31,6 +31,7 @@ from hermes_core.models import Model
 from hermes_core.outbox import Outbox
 from hermes_core.people import People
 from hermes_core.plugins import Plugins, load
+from hermes_core.pulse import Pulse
 from hermes_core.router import Access, Router, Services, Tasks
 from hermes_core.router.gateway import AdapterGateway
 from hermes_core.store import Store
@@ -211,6 +212,10 @@ class Runtime:
         await self.jobs.restore()
         await self.control.open(self.config.runtime.data_dir)
         adapters = self.services.adapters
+        health = self.config.health
+        for name in adapters:
+            pulse = self.services.pulses[name] = Pulse(name, health.silent_after, health.quiet_after)
+            self._stack.callback(pulse.close)
         running = {
             asyncio.create_task(self._serve(name, adapter), name=f"adapter {name}")
             for name, adapter in adapters.items()
@@ -241,9 +246,13 @@ class Runtime:
         """Run one adapter, and start it again with back-off when it fails."""
         enter(Trace(adapter=name))
         pause = FIRST_PAUSE
-        gateway = AdapterGateway(
-            self.router, self.services.plugins.commands, lambda: self._is_ready(name, True)
-        )
+        pulse = self.services.pulses[name]
+
+        def ready() -> None:
+            pulse.ready()
+            self._is_ready(name, True)
+
+        gateway = AdapterGateway(self.router, self.services.plugins.commands, ready, pulse)
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
@@ -251,13 +260,16 @@ class Runtime:
                 await adapter.run(gateway)
             except ConfigError as error:
                 log.error("adapter %s: %s", name, error)
+                pulse.ended()
                 self._is_ready(name, False)
                 if len(self.services.adapters) == 1:
                     raise
                 return
             except Exception as error:  # the adapter's edge: it is started again, the others go on (P2)
+                pulse.down()
                 log.error("adapter %s failed; next start in %.0f s", name, pause, exc_info=error)
             else:
+                pulse.ended()
                 self._is_ready(name, False)
                 return
             if loop.time() - began > STEADY:

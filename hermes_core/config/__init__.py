@@ -29,6 +29,7 @@ from hermes_core.config.settings import (
     DoorSettings,
     Duration,
     FilesSettings,
+    HealthSettings,
     HttpSettings,
     InterruptSettings,
     JobsSettings,
@@ -54,6 +55,7 @@ __all__ = [
     "DoorSettings",
     "Duration",
     "FilesSettings",
+    "HealthSettings",
     "HttpSettings",
     "InterruptSettings",
     "JobsSettings",
@@ -109,6 +111,7 @@ SECTIONS: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
         "jobs": JobsSettings,
         "http": HttpSettings,
         "log": LogSettings,
+        "health": HealthSettings,
         "access": AccessSettings,
     }
 )
@@ -136,6 +139,7 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     jobs: JobsSettings = JobsSettings()
     http: HttpSettings = HttpSettings()
     log: LogSettings = LogSettings()
+    health: HealthSettings = HealthSettings()
     access: AccessSettings = AccessSettings()
     file: Path | None = None
     approvals: approvals.Approvals = approvals.Approvals()
@@ -311,6 +315,7 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
             self.jobs,
             self.http,
             self.log,
+            self.health,
             self.access,
         )
 

@@ -26,6 +26,7 @@ __all__ = [
     "DoorSettings",
     "Duration",
     "FilesSettings",
+    "HealthSettings",
     "HttpSettings",
     "InterruptSettings",
     "JobsSettings",
@@ -270,6 +271,13 @@ class LogSettings(msgspec.Struct, frozen=True):
             (name.strip(), level.strip().lower())
             for name, _, level in (one.partition("=") for one in self.levels)
         ]
+
+
+class HealthSettings(msgspec.Struct, frozen=True):
+    """`[health]`: seconds without a sign of life, and without a message, after which the log says so; 0: never."""
+
+    silent_after: Duration = 180.0
+    quiet_after: Duration = 0.0
 
 
 class AccessSettings(msgspec.Struct, frozen=True):

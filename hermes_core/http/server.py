@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from hermes_core.config import Config
 from hermes_core.errors import ConfigError, HermesError
+from hermes_core.http import health, metrics
 from hermes_core.http.gate import Gate
 from hermes_core.route import Route, Site
 from hermes_core.router import Tasks
@@ -18,7 +19,7 @@ from hermes_core.runtime import Runtime
 
 __all__ = ["check", "serve"]
 
-OWN: Final = ("/health", "/openapi.json")
+OWN: Final = ("/health", "/metrics", "/openapi.json")
 PATIENCE: Final = 1.0  # seconds that requests under way have when the server ends
 IDLE: Final = 30  # seconds after which a connection without a request is closed
 HEAD_LIMIT: Final = 64 * 1024  # bytes of a request's head
@@ -65,7 +66,7 @@ async def serve(runtime: Runtime, ready: Callable[[str], None]) -> None:
     listener = _listen(config.http.host, config.http.port)
     errands = _Errands()
     try:
-        routes = await _routes(runtime, errands)
+        routes = [health.route(runtime), metrics.route(runtime), *await _routes(runtime, errands)]
         server = _server(application(routes, gate, config.secrets.hide))
         serving = asyncio.create_task(server.serve([listener]), name="http server")
         try:

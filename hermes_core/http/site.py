@@ -44,7 +44,6 @@ def application(routes: Iterable[Route], gate: Gate, hide: Callable[[str], str])
         return Response(200, document, {"Content-Type": "application/json"})
 
     described = [
-        Route("GET", "/health", _health, _HEALTH, open=True),
         Route("GET", "/openapi.json", openapi, _OPENAPI, open=True),
         *routes,
     ]
@@ -174,28 +173,6 @@ async def _nothing_here(incoming: Incoming, error: Exception) -> Outgoing:
     return _send(_problem(Problem(status, "There is nothing at this path."), str))
 
 
-async def _health(request: Request) -> Response:
-    return json_response(200, {"status": "ok"})
-
-
-_HEALTH: Final = {
-    "operationId": "health",
-    "summary": "Whether the server answers.",
-    "responses": {
-        "200": {
-            "description": "It does.",
-            "content": {
-                "application/json": {
-                    "schema": {
-                        "type": "object",
-                        "required": ["status"],
-                        "properties": {"status": {"const": "ok"}},
-                    }
-                }
-            },
-        }
-    },
-}
 _OPENAPI: Final = {
     "operationId": "describe",
     "summary": "This document.",

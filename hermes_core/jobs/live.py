@@ -72,6 +72,9 @@ class Board:
             self._tasks.spawn(plugins.each("hermes_job_event", job=job), f"hermes_job_event {job.id}")
         if job.state is not JobState.QUEUED:
             self._show(job)
+        if job.state.final:
+            ended = self._services.metrics.jobs
+            ended[job.state.value] = ended.get(job.state.value, 0) + 1
 
     def progressed(self, live: Live, fraction: float | None, text: str) -> None:
         """Keep the progress; show and store it now, or with the latest a second after the last time."""

@@ -139,6 +139,11 @@ class EmbeddedJobs:
         """See `Jobs`."""
         return self._board.listen(told)
 
+    def counts(self) -> dict[str, int]:
+        """How many have not ended, by state."""
+        states = [live.job.state.value for live in self._live.values()]
+        return {state: states.count(state) for state in (JobState.QUEUED.value, JobState.RUNNING.value)}
+
     async def recent(self, address: Address, limit: int = 20) -> list[Job]:
         """See `Jobs`."""
         stored = await self._services.store.jobs(address, limit=limit)

@@ -14,6 +14,7 @@ from hermes_core.adapter import AdapterFactory
 from hermes_core.commands import Command
 from hermes_core.config import Config
 from hermes_core.errors import NotApproved, PluginError
+from hermes_core.metrics import Tally
 from hermes_core.models import ModelFactory
 from hermes_core.plugins.limits import brief, meant
 from hermes_core.tools import AsyncTool, Tool
@@ -43,12 +44,16 @@ class PluginInfo(msgspec.Struct):
 
 
 class Implementation(msgspec.Struct, frozen=True):
-    """One plugin's implementation of a hook; `rank` is -1 for `tryfirst` and 1 for `trylast`."""
+    """One plugin's implementation of a hook; `rank` is -1 for `tryfirst` and 1 for `trylast`.
+
+    `tally` counts its calls.
+    """
 
     plugin: str
     function: Callable[..., Any]
     arguments: tuple[str, ...]
     rank: int = 0
+    tally: Tally = msgspec.field(default_factory=Tally)
 
 
 class Brought(msgspec.Struct, frozen=True):

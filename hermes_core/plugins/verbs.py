@@ -6,9 +6,12 @@ import inspect
 import logging
 import secrets
 import types
+from collections.abc import Iterator
+from time import perf_counter
 from typing import Any, Final, TypeVar
 
 from hermes_core import hookspecs
+from hermes_core.metrics import Tally
 from hermes_core.plugins.brought import Implementation, PluginInfo
 from hermes_core.plugins.limits import OverLimitError, brief, meant, resume, within
 
@@ -49,6 +52,7 @@ class Verbs:
     async def first(self, hook: str, **arguments: Any) -> Any:
         """Ask plugins in order until one gives something other than None."""
         for one in self._calls[hook]:
+            began = perf_counter()
             try:
                 result = one.function(*[arguments[name] for name in one.arguments])
                 if type(result) is types.CoroutineType:
@@ -63,8 +67,11 @@ class Verbs:
             except BaseException as error:  # the edge to foreign code: a plugin's fault stays its own
                 if meant(error):
                     raise
-                self.report(one.plugin, hook, error)
+                self._failed(one, hook, error, began)
             else:
+                tally = one.tally
+                tally.calls += 1
+                tally.seconds += perf_counter() - began
                 if result is not None:
                     return result
         return None
@@ -83,16 +90,34 @@ class Verbs:
         return value
 
     async def _call(self, one: Implementation, hook: str, arguments: dict[str, Any]) -> Any:
+        began = perf_counter()
         try:
             result = one.function(*[arguments[name] for name in one.arguments])
             if inspect.iscoroutine(result):
-                return await within(result, hookspecs.verbs[hook].limit)
-            return await result if inspect.isawaitable(result) else result
+                result = await within(result, hookspecs.verbs[hook].limit)
+            elif inspect.isawaitable(result):
+                result = await result
         except BaseException as error:  # the edge to foreign code: a plugin's fault stays its own
             if meant(error):
                 raise
-            self.report(one.plugin, hook, error)
+            self._failed(one, hook, error, began)
             return _FAILED
+        one.tally.calls += 1
+        one.tally.seconds += perf_counter() - began
+        return result
+
+    def _failed(self, one: Implementation, hook: str, error: BaseException, began: float) -> None:
+        tally = one.tally
+        tally.calls += 1
+        tally.failed += 1
+        tally.seconds += perf_counter() - began
+        self.report(one.plugin, hook, error)
+
+    def tallies(self) -> Iterator[tuple[str, str, Tally]]:
+        """Plugin, hook and what its calls amounted to so far; a plugin that is loaded anew counts from 0."""
+        for hook, implementations in self._calls.items():
+            for one in implementations:
+                yield one.plugin, hook, one.tally
 
     def report(self, plugin: str, what: str, error: BaseException) -> str:
         """Log a plugin's fault under its name; gives the short id by which people can quote it."""

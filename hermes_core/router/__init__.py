@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -87,6 +87,10 @@ class Router:
         lane = self._lanes.get(address) or self._lane(address)
         conversation = lane.conversation
         now = services.wall()
+        pulse = services.pulses.get(address.platform)
+        if pulse is not None:
+            pulse.messages += 1
+            pulse.last = now
         text = clean(message.text)
         command = text.startswith("/") and parse(text, self._accounts.get(address.platform, "")) is not None
         try:
@@ -199,6 +203,12 @@ class Router:
         lane = self._lanes.get(address)
         if lane is not None:
             lane.changed()
+
+    def depths(self) -> Iterator[tuple[Address, int, bool]]:
+        """Each conversation in memory: its address, how many wait for a turn there, and whether one runs."""
+        for address, lane in self._lanes.items():
+            activity = lane.conversation.activity
+            yield address, activity.queued, activity.state != "idle"
 
     def activity(self, address: Address) -> Activity:
         """What the conversation does at this instant."""

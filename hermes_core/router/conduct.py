@@ -112,7 +112,11 @@ class Conduct:
         self._role = role
         self._turn: Turn | None = None
         self._task: asyncio.Task[str] | None = None
-        self._halted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._clock = loop.time
+        self._began = loop.time()
+        self._halted_at = 0.0
+        self._halted: asyncio.Future[None] = loop.create_future()
         self._stopping: asyncio.Task[Any] | None = None
         self._drafts = 0
         self._prompt: tuple[Item, ...] = ()
@@ -126,6 +130,7 @@ class Conduct:
         if self._halted.done():
             return
         self._halted.set_result(None)
+        self._halted_at = self._clock()
         if self._turn is not None:
             self._turn.closed = True
             self._turn.scope.terminate()
@@ -314,7 +319,17 @@ class Conduct:
             self._beside("hermes_interrupted", interruption=report)
         if services.plugins.asks("hermes_turn_ended"):
             self._beside("hermes_turn_ended", turn=self.number, end=end, reply=ended.reply)
+        self._measure(end)
         owner.ended(Ended(self.number, end, ended.items, ended.outgoing))
+
+    def _measure(self, end: TurnEnd) -> None:
+        metrics, now = self._services.metrics, self._clock()
+        metrics.turns[end.value].observe(now - self._began)
+        if end is TurnEnd.INTERRUPTED and self._halted_at:
+            metrics.interrupts.observe(now - self._halted_at)
+        if self._turn is not None:
+            metrics.tokens_in += self._turn.usage.input
+            metrics.tokens_out += self._turn.usage.output
 
     def _ended(self, end: TurnEnd, text: str, items: tuple[Item, ...]) -> Ending:
         owner = self._owner

@@ -8,6 +8,7 @@ from typing import Final
 from hermes_core.adapter import Activity, KnownCommand
 from hermes_core.commands import Registry
 from hermes_core.messages import Address, Said, SaidKind, Step
+from hermes_core.pulse import Pulse
 from hermes_core.router import Router
 
 __all__ = ["AdapterGateway"]
@@ -22,9 +23,10 @@ _FIRST: Final = (
 class AdapterGateway:
     """`hermes_core.adapter.Gateway` for one adapter. `ready` is called once after each (re)connect."""
 
-    def __init__(self, router: Router, commands: Registry, ready: Callable[[], None]) -> None:
+    def __init__(self, router: Router, commands: Registry, ready: Callable[[], None], pulse: Pulse) -> None:
         self._router = router
         self.receive = router.receive
+        self.alive = pulse.alive
         self._commands = commands
         self._ready = ready
 

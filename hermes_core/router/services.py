@@ -15,10 +15,12 @@ from hermes_core.errors import StoreError, StoreUnwritable
 from hermes_core.file import ConversationFiles, NoFiles
 from hermes_core.job import NoJobs, TurnJobs
 from hermes_core.messages import Address, Author, Item, Outgoing, Role
+from hermes_core.metrics import Metrics
 from hermes_core.models import Model
 from hermes_core.outbox import Outbox
 from hermes_core.people import People
 from hermes_core.plugins import Plugins
+from hermes_core.pulse import Pulse
 from hermes_core.store import Store
 
 __all__ = ["Access", "Services", "Tasks"]
@@ -139,6 +141,8 @@ class Services:
     files: Callable[[Address, Callable[[], tuple[Item, ...]]], ConversationFiles] = field(
         default=lambda address, items: NoFiles()
     )
+    metrics: Metrics = field(default_factory=Metrics)
+    pulses: dict[str, Pulse] = field(default_factory=dict)  # of each adapter that runs, by platform
     people: People | None = None  # who was let in besides what the config says
 
     @property
@@ -206,6 +210,7 @@ class Services:
             try:
                 return await write()
             except StoreUnwritable as error:
+                self.metrics.refusals += 1
                 if not told:
                     told = True
                     log.error("the store refuses to write; trying again: %s", error)

@@ -119,6 +119,7 @@ class RecordingGateway:
         self.repeats = 0
         self.refusals = 0
         self.ready_calls = 0
+        self.alive_calls = 0
         self.unwritable = 0
         self._commands = commands
         self._known: set[tuple[Address, str]] = set()
@@ -136,6 +137,10 @@ class RecordingGateway:
             self.messages.append(message)
         if committed is not None:
             committed()
+
+    def alive(self) -> None:
+        """A sign of life."""
+        self.alive_calls += 1
 
     async def edited(self, address: Address, id: str, text: str) -> None:
         """Keep an edit."""

@@ -30,6 +30,7 @@ def test_every_call_is_described(server: Outside) -> None:
     found = {(method.upper(), path) for path, calls in document["paths"].items() for method in calls}
     assert found == {
         ("GET", "/health"),
+        ("GET", "/metrics"),
         ("GET", "/openapi.json"),
         ("POST", "/jobs"),
         ("GET", "/jobs/{id}"),
