@@ -178,7 +178,7 @@ async def house(folder: Path, url: str) -> AsyncIterator[tuple[Bed, Platform]]:
     work.mkdir(exist_ok=True)
     store = await SQLiteStore.open(folder / "data")
     platform = Platform()
-    plugins = [OpenAIPlugin(), ShellPlugin(ShellSettings(cwd=str(work))), BusyPlugin()]
+    plugins = [OpenAIPlugin(), ShellPlugin(ShellSettings(approval="never", cwd=str(work))), BusyPlugin()]
     config = {"model": {"provider": "openai", "name": "m", "base_url": url}}
     try:
         async with Bed(

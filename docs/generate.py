@@ -233,6 +233,7 @@ def _tool(plugin: str, tool: Tool) -> str:
         f"- Plugin: [{plugin}](../../plugins/{plugin}/README.md)",
         f"- For: {_FOR[tool.role]}",
         f"- Kind: {tool.kind.value}; deadline {tool.deadline:g} s",
+        f"- Asks a person first: {'yes' if tool.approval is not None else 'no'}",
         f"- After a crash: {'run again' if tool.idempotent else 'not run again; the model is told'}",
     ]
     if tool.schema["properties"]:

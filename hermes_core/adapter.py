@@ -44,7 +44,8 @@ class Features(msgspec.Struct, frozen=True):
     thread. `native_replies`: messages come and go as answers to another one. `downloads`: it is
     `Downloads` too. `max_file`: the largest file, in bytes, that `send` takes along, 0 for
     none. `buttons`: shows the choices of a message. `registers`: makes the commands known to the platform.
-    `catches_up`: hands in what was written while it was away (D8).
+    `catches_up`: hands in what was written while it was away (D8). `unattended`: nobody there answers a
+    question before the turn ends, so what needs a permission is refused.
     """
 
     max_text: int | None = None
@@ -63,6 +64,7 @@ class Features(msgspec.Struct, frozen=True):
     buttons: bool = False
     registers: bool = False
     catches_up: bool = False
+    unattended: bool = False
 
 
 class Activity(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ import msgspec
 from hermes_core.errors import BadArguments, HermesError, NotAllowed
 from hermes_core.job import ConversationJobs, NoJobs
 from hermes_core.messages import Address, Author, Entry, Role, When
+from hermes_core.permission import Permission
 
 __all__ = [
     "Command",
@@ -111,6 +112,16 @@ class ConversationView(Protocol):
 
     async def reset(self) -> tuple[bool, list[Entry]]:
         """Start an empty history (T7); whether a turn was stopped, and what was cancelled."""
+
+    def permissions(self) -> list[Permission]:
+        """The tool calls that wait here for a yes, the oldest first."""
+
+    def permit(self, id: str, allow: bool, always: bool = False) -> Permission:
+        """Say yes or no to one, for the person who typed the command; gives what it was about.
+
+        `always`: nobody is asked again about this very call, until `/new` or a restart. `CommandError` where
+        it waits no more, `NotAllowed` where this person may not answer it.
+        """
 
     async def set_busy(self, mode: When | None) -> When:
         """Set the busy mode of this conversation, or None for the configured one; gives what holds now."""

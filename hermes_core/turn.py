@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from hermes_core.errors import ModelError
+from hermes_core.errors import ModelError, ToolError
 from hermes_core.messages import Item, Role, Said, Step, ToolCall, ToolResult, clean, encode
 from hermes_core.models import Delta, Model, Opaque, Request, Stop, Text, ToolSpec, Usage
 from hermes_core.tools import Scope, Tool, ToolContext
@@ -54,6 +54,9 @@ class Port(Protocol):
 
     def redirected(self) -> bool:
         """Whether calls that have not started are to be skipped, because a steer waits (S4)."""
+
+    def permitted(self, tool: Tool, arguments: Mapping[str, Any]) -> Awaitable[str | None]:
+        """Ask a person about a call: None when it may run, else what the model reads instead of a result."""
 
     def planned(self, step: Step) -> Awaitable[None]:
         """Make the calls of this step durable before they start (D4)."""
@@ -304,10 +307,24 @@ class Turn:
         if tool is None or self._context.role < tool.role:
             offered = ", ".join(spec.name for spec in self._specs) or "none"
             return ToolResult(call.id, f"There is no tool {call.name!r} here. Tools: {offered}.", error=True)
+        if tool.approval is not None and (refused := await self._unpermitted(tool, call)):
+            return ToolResult(call.id, refused, error=True)
         self._started.add(call.id)
         self._port.working("tool", call.name)
         outcome = await self.scope.call(tool, call.arguments, self._context)
         return ToolResult(call.id, outcome.text, outcome.error)
+
+    async def _unpermitted(self, tool: Tool, call: ToolCall) -> str | None:
+        """Why a call that needs a permission does not run; None where it does."""
+        try:
+            arguments = tool.check(call.arguments)
+        except ToolError:
+            return None  # the scope tells the model what does not fit, and runs nothing
+        self._port.working("asking", call.name)
+        refused = await self._port.permitted(tool, arguments)
+        if self.closed:
+            raise asyncio.CancelledError
+        return refused or (SKIPPED if self._port.redirected() else None)
 
     async def _finish_planned(self, step: Step) -> None:
         """Go on after a crash: what may be repeated runs again, the rest is reported as interrupted (D4)."""

@@ -35,6 +35,7 @@ from hermes_core.config.settings import (
     JobsSettings,
     LogSettings,
     ModelSettings,
+    PermissionSettings,
     RuntimeSettings,
     Secrets,
     SteerSettings,
@@ -61,6 +62,7 @@ __all__ = [
     "JobsSettings",
     "LogSettings",
     "ModelSettings",
+    "PermissionSettings",
     "RuntimeSettings",
     "Secrets",
     "Setting",
@@ -113,6 +115,7 @@ SECTIONS: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
         "log": LogSettings,
         "health": HealthSettings,
         "access": AccessSettings,
+        "permissions": PermissionSettings,
     }
 )
 """The closed sections, in the order in which they are shown."""
@@ -141,6 +144,7 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     log: LogSettings = LogSettings()
     health: HealthSettings = HealthSettings()
     access: AccessSettings = AccessSettings()
+    permissions: PermissionSettings = PermissionSettings()
     file: Path | None = None
     approvals: approvals.Approvals = approvals.Approvals()
     sources: Sources = msgspec.field(default_factory=Sources)
@@ -317,6 +321,7 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
             self.log,
             self.health,
             self.access,
+            self.permissions,
         )
 
     def _flat(self, path: Key, section: msgspec.Struct) -> Iterator[Setting]:

@@ -32,6 +32,7 @@ __all__ = [
     "JobsSettings",
     "LogSettings",
     "ModelSettings",
+    "PermissionSettings",
     "RuntimeSettings",
     "Secrets",
     "SteerSettings",
@@ -303,6 +304,13 @@ class AccessSettings(msgspec.Struct, frozen=True):
                 raise ValueError(
                     f'access.allow: write "platform:user id", "platform:*" or "*", and not {allowed!r}'
                 )
+
+
+class PermissionSettings(msgspec.Struct, frozen=True):
+    """`[permissions]`: who answers where a tool call needs a yes, and seconds until it is a no."""
+
+    by: Annotated[str, msgspec.Meta(extra={"choices": ("turn", "admins")})] = "turn"
+    expires: Annotated[float, msgspec.Meta(gt=0, extra={"duration": True})] = 300.0
 
 
 class DoorSettings(msgspec.Struct, frozen=True):

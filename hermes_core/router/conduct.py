@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -38,10 +38,11 @@ from hermes_core.messages import (
     When,
 )
 from hermes_core.router import ending
+from hermes_core.router.asking import ask
 from hermes_core.router.injections import injected
 from hermes_core.router.services import Services
 from hermes_core.store import Ending, OpenTurn
-from hermes_core.tools import Scope, ToolContext
+from hermes_core.tools import Scope, Tool, ToolContext
 from hermes_core.trace import Trace, enter
 from hermes_core.turn import Turn, TurnPlan
 
@@ -389,6 +390,11 @@ class Conduct:
     def redirected(self) -> bool:
         """S4: whether what has not started is skipped."""
         return self._services.config.steer.skip_pending and self._owner.steers_wait()
+
+    def permitted(self, tool: Tool, arguments: Mapping[str, Any]) -> Awaitable[str | None]:
+        """A person is asked before the call runs."""
+        owner = self._owner
+        return ask(self._services, owner.address, self._entries, tool, arguments, owner.refused)
 
     def planned(self, step: Step) -> Awaitable[None]:
         """D4: the calls are durable before they start."""

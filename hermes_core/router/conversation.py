@@ -204,6 +204,7 @@ class Conversation:
                 self._wait(effect.seconds)
             elif isinstance(effect, inbox.Renew):
                 self._context = []
+                self._services.permissions.forget(address)
                 self._later(lambda: store.reset(address))
             elif isinstance(effect, inbox.Resume):
                 assert turn is not None

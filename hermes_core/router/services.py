@@ -21,6 +21,7 @@ from hermes_core.outbox import Outbox
 from hermes_core.people import People
 from hermes_core.plugins import Plugins
 from hermes_core.pulse import Pulse
+from hermes_core.router.permissions import Permissions
 from hermes_core.store import Store
 
 __all__ = ["Access", "Services", "Tasks"]
@@ -144,6 +145,7 @@ class Services:
     metrics: Metrics = field(default_factory=Metrics)
     pulses: dict[str, Pulse] = field(default_factory=dict)  # of each adapter that runs, by platform
     people: People | None = None  # who was let in besides what the config says
+    permissions: Permissions = field(default_factory=Permissions)  # what waits for a yes
 
     @property
     def kill_after(self) -> float:

@@ -10,6 +10,7 @@ from hermes_core.errors import NotAllowed
 from hermes_core.hookspecs import Answer
 from hermes_core.inbox import Drop, Halt, Receipt, Signal, Start
 from hermes_core.messages import Entry, EntryState, Role, When
+from hermes_core.permission import Permission
 from hermes_core.router.conversation import Conversation
 from hermes_core.router.order import Order
 from hermes_core.router.services import Services
@@ -161,6 +162,16 @@ class View:
         """Set the busy mode of this conversation; gives what holds now."""
         await self._conversation.set_busy(mode)
         return self._conversation.mode
+
+    def permissions(self) -> list[Permission]:
+        """The tool calls that wait here for a yes."""
+        return self._services.permissions.waiting(self._conversation.address)
+
+    def permit(self, id: str, allow: bool, always: bool = False) -> Permission:
+        """Answer one of them for the person who typed the command."""
+        return self._services.permissions.decide(
+            self._conversation.address, id, self._entry.author, self._role, allow=allow, always=always
+        )
 
     async def quote(self, latest: int) -> tuple[int, str] | None:
         """Number and text of the `latest`-th latest reply."""

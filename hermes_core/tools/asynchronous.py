@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, Protocol, overload
 
 import msgspec
@@ -13,11 +13,13 @@ from hermes_core.config import duration
 from hermes_core.errors import HermesError, ToolError
 from hermes_core.job import Job
 from hermes_core.messages import Role
+from hermes_core.permission import Approval
 from hermes_core.processes import Exit, Program
 from hermes_core.tools.declare import (
     Kind,
     Tool,
     ToolContext,
+    approval_of,
     check_name,
     hints_of,
     parameters_of,
@@ -112,6 +114,7 @@ def async_tool(
     role: Role = Role.USER,
     done_codes: Iterable[int] = (0,),
     summary: Summary | None = None,
+    approval: bool | Approval = False,
 ) -> Callable[[Callable[..., Any]], AsyncTool]: ...
 def async_tool(
     name: str | Callable[..., Any] | None = None,
@@ -122,17 +125,24 @@ def async_tool(
     role: Role = Role.USER,
     done_codes: Iterable[int] = (0,),
     summary: Summary | None = None,
+    approval: bool | Approval = False,
 ) -> AsyncTool | Callable[[Callable[..., Any]], AsyncTool]:
     """Make an `AsyncTool` of a typed function; its docstring is what the model reads.
 
     The function gives back a `Program` (and says so in its annotation), or is a coroutine function: then
     it runs in the event loop, may take a `JobContext`, and what it gives back is the job's result. The
-    first line of that result is the summary. `HermesError` names the function and the fix.
+    first line of that result is the summary. `approval`: as for `tool`; a person is asked before the model
+    starts one. `HermesError` names the function and the fix.
     """
 
     def make(function: Callable[..., Any]) -> AsyncTool:
         chosen = name if isinstance(name, str) else getattr(function, "__name__", "tool")
-        return _make(chosen, function, deadline, idempotent, role, frozenset(done_codes), summary)
+        made = _make(chosen, function, deadline, idempotent, role, frozenset(done_codes), summary)
+        asked = approval_of(approval)
+        if asked is None:
+            return made
+        starter = dataclasses.replace(made.starter, approval=lambda given: asked(_without_own(given)))
+        return dataclasses.replace(made, starter=starter)
 
     return make(name) if callable(name) else make
 
@@ -219,6 +229,10 @@ def _starter(
         role=role,
         context="context",
     )
+
+
+def _without_own(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name not in _OWN}
 
 
 def _seconds(deadline: float | str) -> float | None:

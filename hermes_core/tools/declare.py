@@ -17,6 +17,7 @@ from hermes_core.errors import HermesError, ToolError
 from hermes_core.file import ConversationFiles, NoFiles
 from hermes_core.job import ConversationJobs, NoJobs
 from hermes_core.messages import Address, Author, Role
+from hermes_core.permission import Approval, shown
 from hermes_core.processes import Program
 from hermes_core.tools.schema import arguments_type, read_docstring, schema_of
 
@@ -27,6 +28,7 @@ __all__ = [
     "Kind",
     "Tool",
     "ToolContext",
+    "approval_of",
     "check_name",
     "hints_of",
     "parameters_of",
@@ -70,7 +72,7 @@ class Tool:
     `schema` is a JSON Schema object that holds everything (no references) and allows no other
     argument. `deadline` in seconds. `idempotent`: may run again when nobody knows whether it took
     effect (D4). `role` is the least that the people of a turn need. `context` names the parameter
-    that takes the `ToolContext`.
+    that takes the `ToolContext`. `approval`: a person is asked before it runs, about what it gives.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Tool:
     idempotent: bool = False
     role: Role = Role.USER
     context: str | None = None
+    approval: Approval | None = None
 
     def check(self, arguments_json: str) -> dict[str, Any]:
         """The arguments as the function takes them; `ToolError` tells the model what does not fit.
@@ -126,6 +129,7 @@ def tool(
     deadline: str | float = _DEADLINE,
     idempotent: bool = False,
     role: Role = Role.USER,
+    approval: bool | Approval = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     name: str | Callable[..., Any] | None = None,
@@ -134,24 +138,32 @@ def tool(
     deadline: str | float = _DEADLINE,
     idempotent: bool = False,
     role: Role = Role.USER,
+    approval: bool | Approval = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` of a typed function; its docstring is what the model reads.
 
     The section `Args:` of the docstring describes the parameters. What the function gives back is
     shown to the model: text as it is, a `Program` by running it, everything else as JSON. A function that
     gives back a `Program` must say so in its annotation, and must not block.
-    `deadline` is a duration ("90s", "2m") or seconds. `HermesError` names the function and the fix.
+    `deadline` is a duration ("90s", "2m") or seconds; it does not run while a person is asked. `approval`: a
+    person is asked before each call, and shown the arguments, or what the function that is given here makes of
+    them (None: this call needs no question). `HermesError` names the function and the fix.
     """
 
     def make(function: Callable[..., Any]) -> Tool:
         chosen = name if isinstance(name, str) else getattr(function, "__name__", "tool")
-        return _make(chosen, function, deadline, idempotent, role)
+        return _make(chosen, function, deadline, idempotent, role, approval_of(approval))
 
     return make(name) if callable(name) else make
 
 
 def _make(
-    name: str, function: Callable[..., Any], deadline: str | float, idempotent: bool, role: Role
+    name: str,
+    function: Callable[..., Any],
+    deadline: str | float,
+    idempotent: bool,
+    role: Role,
+    approval: Approval | None,
 ) -> Tool:
     check_name(name)
     seconds = seconds_of(name, deadline)
@@ -170,7 +182,15 @@ def _make(
         idempotent=idempotent,
         role=role,
         context=context,
+        approval=approval,
     )
+
+
+def approval_of(given: bool | Approval) -> Approval | None:
+    """What shows people a call: the function that is given, or for True one that shows all arguments."""
+    if given is True:
+        return shown
+    return given or None
 
 
 def check_name(name: str) -> None:

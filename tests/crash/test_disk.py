@@ -55,7 +55,7 @@ class Scene:
             "model": model,
             "conversation": {"busy": "queue"},
             "access": {"owners": ["wire:ann"]},
-            "plugins": {"shell": {"enabled": True, "cwd": str(self._folder)}},
+            "plugins": {"shell": {"enabled": True, "approval": "never", "cwd": str(self._folder)}},
         }
         self.gateways = Gateways(self._folder, self.chat.port, tables)
         await self.start()

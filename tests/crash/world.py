@@ -71,7 +71,7 @@ class World:
             },
             "conversation": {"busy": self._busy},
             "access": {"owners": [f"wire:{one}" for one in PEOPLE]},
-            "plugins": {"shell": {"enabled": True, "cwd": str(self.folder)}},
+            "plugins": {"shell": {"enabled": True, "approval": "never", "cwd": str(self.folder)}},
         }
         self.gateways = Gateways(self.folder, self.chat.port, tables, lookup=self.lookup)
         await self.gateways.__aenter__()

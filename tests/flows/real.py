@@ -87,7 +87,7 @@ async def house(
     }
     first_party = [
         OpenAIPlugin(),
-        ShellPlugin(ShellSettings(cwd=str(work))),
+        ShellPlugin(ShellSettings(approval="never", cwd=str(work))),
         BusyPlugin(),
         SteerPlugin(),
         BasicsPlugin(),

@@ -40,6 +40,7 @@ class Program:
             "runtime.data_dir": str(folder / "data"),
             "plugins.demo.pace": "0.005",
             "plugins.shell.enabled": "true",
+            "plugins.shell.approval": "never",
         }
         options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         self.out = folder / f"out-{time.monotonic_ns()}"

@@ -48,7 +48,7 @@ class PipeAdapter:
     """The adapter without a terminal. `retry` are the pauses between tries while the store takes nothing."""
 
     platform = PLATFORM
-    features = Features(local=True)
+    features = Features(local=True, unattended=True)
 
     def __init__(self, seat: Seat, streams: Streams, retry: tuple[float, ...] = _RETRY) -> None:
         self._seat = seat

@@ -1,9 +1,10 @@
-"""What `hermes` loads: /pair."""
+"""What `hermes` loads: /pair, /approve and /deny."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hermes_access.approving import approving
 from hermes_access.pairing import pair
 from hermes_core.commands import Command
 from hermes_core.config import Config
@@ -13,7 +14,7 @@ __all__ = ["AccessPlugin"]
 
 
 class AccessPlugin:
-    """The commands by which people are let in."""
+    """The commands by which people are let in, and allow what a tool asks for."""
 
     def __init__(self) -> None:
         self._config = Config()
@@ -26,4 +27,4 @@ class AccessPlugin:
     @hookimpl
     def hermes_commands(self) -> Iterable[Command]:
         """See the hook."""
-        return (pair(self._config),)
+        return (pair(self._config), *approving())

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -46,6 +46,7 @@ class ShellPlugin:
 
     def __init__(self, settings: ShellSettings) -> None:
         self._settings = settings
+        self._approval = _command if settings.approval == "ask" else False
         self._folder = Path(settings.cwd).expanduser() if settings.cwd else Path.cwd()
         if not self._folder.is_dir():
             raise ConfigError("plugins.shell.cwd is no folder.", "Name one that exists, or leave it out.")
@@ -56,7 +57,7 @@ class ShellPlugin:
         settings, folder = self._settings, self._folder
 
         # The deadline of the tool itself never counts: each program brings its own.
-        @tool("run_command", deadline=settings.timeout, role=Role.ADMIN)
+        @tool("run_command", deadline=settings.timeout, role=Role.ADMIN, approval=self._approval)
         def run_command(command: str, timeout: Seconds = settings.timeout) -> Program:
             """Run a command with /bin/sh on the agent's machine and wait for it.
 
@@ -83,7 +84,7 @@ class ShellPlugin:
         """See the hook."""
         settings, folder = self._settings, self._folder
 
-        @async_tool("command", role=Role.ADMIN)
+        @async_tool("command", role=Role.ADMIN, approval=self._approval)
         def command(command: str) -> Program:
             """Run a command with /bin/sh on the agent's machine, in the background.
 
@@ -124,6 +125,11 @@ class ShellPlugin:
             "machine that you run on."
         )
         return f"{prompt}\n\n{sentence}".lstrip()
+
+
+def _command(arguments: Mapping[str, Any]) -> str:
+    """What people are asked about: the command, and nothing around it."""
+    return str(arguments["command"])
 
 
 def _secrets(hide: Iterable[str]) -> list[str]:

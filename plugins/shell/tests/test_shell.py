@@ -183,7 +183,7 @@ def test_the_readme_names_every_setting_with_its_default() -> None:
 
 async def test_j1_a_command_started_as_a_job_is_told_of_when_it_ends(tmp_path: Path, work: Path) -> None:
     start = ToolCall("c", "start_command", json.dumps({"command": "pwd; exit 3", "idempotency_key": "k"}))
-    plugin = ShellPlugin(ShellSettings(cwd=str(work)))
+    plugin = ShellPlugin(ShellSettings(approval="never", cwd=str(work)))
     async with Bed(tmp_path / "data", [[start], "started", "I see"], plugins=[plugin]) as bed:
         assert await bed.say("go") == "started"
         limit = time.monotonic() + 20
@@ -202,7 +202,7 @@ async def test_a_job_does_not_get_secrets_and_only_admins_get_the_tool(
     tmp_path: Path, work: Path, variables: None
 ) -> None:
     start = ToolCall("c", "start_command", json.dumps({"command": "env", "idempotency_key": "k"}))
-    plugin = ShellPlugin(ShellSettings(cwd=str(work), hide=("UNLUCKY",)))
+    plugin = ShellPlugin(ShellSettings(approval="never", cwd=str(work), hide=("UNLUCKY",)))
     async with Bed(tmp_path / "data", [[start], "started", "I see", [start], "no"], plugins=[plugin]) as bed:
         await bed.say("go")
         limit = time.monotonic() + 20
