@@ -47,7 +47,10 @@ class _Lane:
 
 
 class Outbox:
-    """The lanes of all conversations. `drained` is called with an address whose lane became empty."""
+    """The lanes of all conversations; `hide` takes secrets out of each text (X2).
+
+    `drained` is called with an address whose lane became empty.
+    """
 
     def __init__(
         self,
@@ -56,12 +59,14 @@ class Outbox:
         spawn: Spawn,
         drained: Callable[[Address], None] = lambda address: None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        hide: Callable[[str], str] = str,
     ) -> None:
         self._store = store
         self._adapters = adapters
         self._spawn = spawn
         self._drained = drained
         self._pause = pause
+        self._hide = hide
         self._lanes: dict[Address, _Lane] = {}
         self.sends: dict[str, Sends] = {name: Sends() for name in adapters}
 
@@ -151,6 +156,9 @@ class Outbox:
     async def _send(self, adapter: Adapter, outgoing: Outgoing, uncertain: bool) -> None:
         features = adapter.features
         outgoing = fitted(outgoing, features)
+        text = self._hide(outgoing.text)
+        if text is not outgoing.text:
+            outgoing = msgspec.structs.replace(outgoing, text=text)
         askable = features.lookup or features.once
         if uncertain and not askable:
             outgoing = msgspec.structs.replace(outgoing, repeat=True)

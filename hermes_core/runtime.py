@@ -118,7 +118,13 @@ class Runtime:
         self._sweep(running)
         tasks = Tasks()
         people = People(folder)
-        outbox = Outbox(store, adapters, tasks.spawn, lambda address: self.router.drained(address))
+        outbox = Outbox(
+            store,
+            adapters,
+            tasks.spawn,
+            lambda address: self.router.drained(address),
+            hide=self.config.secrets.hide,
+        )
         self.services = Services(
             self.config,
             store,

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from hermes_core.config.secrets import Secrets, Veil
 from hermes_core.errors import ModelError, ToolError
 from hermes_core.messages import Item, Role, Said, Step, ToolCall, ToolResult, clean, encode
 from hermes_core.models import Delta, Model, Opaque, Request, Stop, Text, ToolSpec, Usage
@@ -93,6 +94,7 @@ class Turn:
         context: ToolContext,
         port: Port,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        secrets: Secrets | None = None,
     ) -> None:
         self.scope = scope
         self.closed = False
@@ -104,6 +106,7 @@ class Turn:
         self._context = context
         self._port = port
         self._pause = pause
+        self._secrets = secrets or Secrets()
         self._part = 0
         self._text = ""
         self._calls: tuple[ToolCall, ...] = ()
@@ -195,6 +198,7 @@ class Turn:
         calls: list[ToolCall] = []
         stop: Stop | None = None
         part = self._part
+        veil = self._secrets.veil()
         self._opaque = None
         async with contextlib.aclosing(self._model.stream(request)) as stream:
             async for delta in stream:
@@ -203,19 +207,21 @@ class Turn:
                 if isinstance(delta, Stop):
                     stop = delta
                 else:
-                    self._heard(delta, part, pieces, calls)
+                    self._heard(delta, part, pieces, calls, veil)
         if stop is None:
             raise ModelError(
                 "The model's answer was cut off.", "Write “go on”, or try again.", retryable=True
             )
-        text = "".join(pieces)
+        if rest := veil.rest():
+            self._port.drafted(part, rest)
+        text = self._secrets.hide("".join(pieces))
         if not calls:
             text = self._closing(text, stop)
             if text and not pieces:
                 self._part += 1
         return text, self._unique(calls)
 
-    def _heard(self, delta: Delta, part: int, pieces: list[str], calls: list[ToolCall]) -> None:
+    def _heard(self, delta: Delta, part: int, pieces: list[str], calls: list[ToolCall], veil: Veil) -> None:
         """One element of the stream. What cannot be written down does not get as far as the store."""
         if isinstance(delta, Text):
             if text := clean(delta.text):
@@ -223,7 +229,8 @@ class Turn:
                     self._part += 1
                     self._port.working("writing")
                 pieces.append(text)
-                self._port.drafted(part, text)
+                if shown := veil.feed(text):
+                    self._port.drafted(part, shown)
         elif isinstance(delta, ToolCall):
             calls.append(ToolCall(clean(delta.id), clean(delta.name), clean(delta.arguments)))
         elif isinstance(delta, Usage):

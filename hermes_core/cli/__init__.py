@@ -44,9 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _report(message: str, advice: str, code: int, debug: bool) -> int:
+    from hermes_core.config.secrets import Secrets
+
+    # No config may have been read: what looks like a secret in the environment is hidden (X2).
+    hide = Secrets.that_look_so(os.environ).hide
     if debug:
-        traceback.print_exc()
-    print("hermes:", message, file=sys.stderr)  # noqa: T201 - the command line's output
+        sys.stderr.write(hide(traceback.format_exc()))
+    print("hermes:", hide(message), file=sys.stderr)  # noqa: T201 - the command line's output
     if advice:
-        print(advice, file=sys.stderr)  # noqa: T201
+        print(hide(advice), file=sys.stderr)  # noqa: T201
     return code

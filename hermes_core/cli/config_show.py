@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+from typing import Any
 
 from hermes_core.cli.common import load_config, print_json, print_line
 
@@ -17,28 +19,31 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the settings in the order of the reference, secrets never (X2)."""
-    import msgspec
-
-    from hermes_core.config import masked
-
-    settings = load_config(options).origins()
+    config = load_config(options)
+    settings, hide = config.origins(), config.secrets.hide
     if options.json:
         print_json(
             [
                 {
                     "key": one.key,
-                    "value": msgspec.to_builtins(masked(one.value), enc_hook=str),
+                    "value": json.loads(hide(_written(one.value))),
                     "origin": one.origin,
                 }
                 for one in settings
             ]
         )
         return 0
-    lines = [
-        (f"{one.key} = {msgspec.json.encode(masked(one.value), enc_hook=str).decode()}", one.origin)
-        for one in settings
-    ]
+    lines = [(f"{one.key} = {hide(_written(one.value))}", one.origin) for one in settings]
     width = min(60, max(len(line) for line, _ in lines))
     for line, origin in lines:
         print_line(f"{line:<{width}}  # {origin}")
     return 0
+
+
+def _written(value: Any) -> str:
+    """A value as JSON, without passwords in URLs."""
+    import msgspec
+
+    from hermes_core.config import masked
+
+    return msgspec.json.encode(masked(value), enc_hook=str).decode()

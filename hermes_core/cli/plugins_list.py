@@ -25,6 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print one line for each plugin; a plugin that failed says why below its line (P2, P4)."""
     config = load_config(options)
+    hide = config.secrets.hide
     from hermes_core.cli.logs import log_nowhere
     from hermes_core.packages import Environment
     from hermes_core.plugins import catalogue
@@ -41,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
                     "package": one.package,
                     "version": one.version,
                     "enabled": one.enabled,
-                    "problem": one.problem or running.get(one.name),
+                    "problem": hide(one.problem) or running.get(one.name),
                     **{kind: list(getattr(one, kind)) for kind in _BRINGS},
                 }
                 for one in plugins
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
             if names:
                 print_line(f"    {kind}: {', '.join(names)}")
         if one.problem:
-            print_line(f"    problem: {one.problem}")
+            print_line(f"    problem: {hide(one.problem)}")
         elif one.name in running:
             print_line(f"    problem: {running[one.name]}")
     return 0
@@ -76,4 +77,5 @@ def _running(config: Config) -> dict[str, str]:
         problems: dict[str, str] = ask(config.runtime.data_dir, "plugins", patience=5.0)
     except (ProcessLookupError, HermesError):  # one that does not answer has its own troubles: its log tells
         return {}
-    return {name: f"in the program that runs: {problem}" for name, problem in problems.items()}
+    hide = config.secrets.hide
+    return {name: f"in the program that runs: {hide(problem)}" for name, problem in problems.items()}

@@ -132,7 +132,8 @@ async def _live(
         if on_ready is None:  # a chat: its log is in a file, and what is missing should not be a riddle
             for info in runtime.services.plugins.infos.values():
                 if info.problem:
-                    sys.stderr.write(f"hermes: plugin {info.name}: {info.problem}\n")
+                    problem = config.secrets.hide(info.problem)
+                    sys.stderr.write(f"hermes: plugin {info.name}: {problem}\n")
         stop.ask = runtime.stop
         await runtime.run()
 

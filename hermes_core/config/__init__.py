@@ -194,6 +194,7 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
                 raise unknown((name,), sources, [*SECTIONS, *OPEN])
         origins = {".".join(key): given.place for key, given in sources.values.items()}
         secrets = Secrets(environ, origins)
+        secrets.know(sources.variables())
         built: dict[str, Any] = {
             name: build(settings, (name,), sources, secrets=secrets) for name, settings in SECTIONS.items()
         }

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Final
 
 import msgspec
 
-from hermes_core.errors import ConfigError
+from hermes_core.config.secrets import Secrets, is_variable
 from hermes_core.messages import When
 
 __all__ = [
@@ -49,8 +47,6 @@ _DURATION: Final = re.compile(
 )
 _UNITS: Final = (86400.0, 3600.0, 60.0, 1.0)
 _NUMBER: Final = re.compile(r"\d+(?:\.\d*)?|\.\d+")
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
-_USUAL_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]{0,79}")
 
 Duration = Annotated[float, msgspec.Meta(ge=0, extra={"duration": True})]
 """Seconds; people write "30m", "1h30m" or a number of seconds (E9)."""
@@ -86,63 +82,6 @@ def duration(value: object) -> float:
     if seconds is None or seconds < 0 or not math.isfinite(seconds):
         raise ValueError('a duration is written "30m", "1h30m", "90s" or as a number of seconds')
     return seconds
-
-
-def is_variable(text: str) -> bool:
-    """Whether `text` can be the name of an environment variable (and so is no secret by mistake)."""
-    return _VARIABLE.fullmatch(text) is not None
-
-
-class Secrets:
-    """Reads secrets from an environment, and takes them out of what is shown or logged (X2).
-
-    `origins` says for a dotted key where its value stands, for the error that names a missing one.
-    """
-
-    __slots__ = ("_environ", "_origins", "_read")
-
-    def __init__(
-        self,
-        environ: Mapping[str, str] = MappingProxyType({}),
-        origins: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        self._environ = environ
-        self._origins = origins
-        self._read: set[str] = set()
-
-    def __repr__(self) -> str:
-        return "Secrets(…)"
-
-    def read(self, key: str, variable: str) -> str | None:
-        """What the environment variable holds that the config names in `key`; None where it names none.
-
-        `ConfigError` where it is named and not set, or empty.
-        """
-        if not variable:
-            return None
-        secret = self._environ.get(variable, "").strip()
-        if secret:
-            self._read.add(secret)
-            return secret
-        # A name that does not look like one may be a secret in the wrong place: it is not repeated.
-        shown = variable if _USUAL_VARIABLE.fullmatch(variable) else "that it names"
-        place = self._origins.get(key, "")
-        raise ConfigError(
-            f"{place}{': ' if place else ''}{key}: the environment variable {shown} is not set.",
-            f"Set it before the start (export {variable}=…), or take {key} out."
-            if shown == variable
-            else f"{key} must be the name of a variable that is set before the start.",
-        )
-
-    def hide(self, text: str) -> str:
-        """`text` with every secret that was read so far replaced by `***`.
-
-        What is shorter than six characters stays: it protects nothing and is part of ordinary words.
-        """
-        for secret in sorted(self._read, key=len, reverse=True):
-            if len(secret) >= 6:
-                text = text.replace(secret, "***")
-        return text
 
 
 def data_folder() -> Path:

@@ -137,6 +137,13 @@ class Sources:
                         "The secret itself belongs into that variable.",
                     )
 
+    def variables(self) -> Iterator[str]:
+        """The environment variables that keys `…_env` name, wherever they stand."""
+        for key, given in self.values.items():
+            for path, value in _leaves(key, given.value):
+                if path[-1].endswith("_env") and isinstance(value, str) and value:
+                    yield value
+
     def _put(self, key: Key, given: Given) -> None:
         """A value takes the place of the table that stood there, and a table that of the value."""
         for other in [other for other in self.values if other != key]:

@@ -331,12 +331,11 @@ class EmbeddedJobs:
         """Final state and event in one transaction; then everybody is told, in one go."""
         live.ending = True
         services, job = self._services, live.job
-        summary, bytes_ = (
-            services.config.secrets.hide(outcome.summary),
-            size(self._output(job.id), outcome.result),
-        )
+        hide = services.config.secrets.hide
+        summary, result = hide(outcome.summary), hide(outcome.result)
+        bytes_ = size(self._output(job.id), result)
         state = step(job.state, outcome.what)
-        end = JobEnd(state, services.wall(), summary, outcome.result, outcome.cut, bytes_)
+        end = JobEnd(state, services.wall(), summary, result, outcome.cut, bytes_)
         job = replace(job, state=end.state, ended=end.at, summary=end.summary, result=end.result, cut=end.cut)
         entry = event(job) if job.notify else None
         ended = await services.durably(lambda: services.store.end_job(job.id, end, entry), _ignore)

@@ -36,9 +36,10 @@ async def ask(
     `entries` are those of the turn: whose turn it is may answer. Cancelled, the question is withdrawn: a
     late answer is told so. The deadline of the tool does not run meanwhile.
     """
-    text = _visible(_text(tool, arguments))
-    if text is None:
+    asked = _text(tool, arguments)
+    if asked is None:
         return None
+    text = _visible(services.config.secrets.hide(asked))
     settings, permissions = services.config.permissions, services.permissions
     said = [one for one in entries if one.when is not When.EVENT]
     people = frozenset(one.author.id for one in said or entries)  # of events alone: who started the jobs
@@ -82,9 +83,9 @@ def _text(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
         return shown(arguments)
 
 
-def _visible(text: str | None) -> str | None:
+def _visible(text: str) -> str:
     """Nothing can hide: what has no shape of its own, or turns the direction of writing, is spelled out."""
-    if text is None or text.isprintable():
+    if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one in "\n\t" else f"<U+{ord(one):04X}>" for one in text)
 

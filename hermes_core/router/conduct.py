@@ -155,7 +155,7 @@ class Conduct:
         except HermesError as error:
             log.warning("turn %d of %s failed: %s", self.number, self._owner.address, ending.causes(error))
             log.debug("turn %d of %s failed", self.number, self._owner.address, exc_info=error)
-            end, text = TurnEnd.FAILED, str(error)
+            end, text = TurnEnd.FAILED, self._services.config.secrets.hide(str(error))
         except Exception as error:  # the conversation's edge: a fault in one turn ends that turn only
             id_ = secrets.token_hex(3)
             log.error("turn %d of %s failed (%s)", self.number, self._owner.address, id_, exc_info=error)
@@ -180,7 +180,7 @@ class Conduct:
             (one.author for one in (*people, *self._entries)), Author("")
         )  # of events: a job's starter
         self._jobs = services.jobs(address, author, self._role)
-        scope = Scope(services.folder)
+        scope = Scope(services.folder, mask=services.config.secrets.hide)
         self._turn = Turn(
             TurnPlan(
                 self.number,
@@ -199,6 +199,7 @@ class Conduct:
             ),
             self,
             services.pause,
+            services.config.secrets,
         )
 
     def _standing(self) -> tuple[Item, ...]:

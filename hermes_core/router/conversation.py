@@ -154,6 +154,7 @@ class Conversation:
         Returns when the answer is sent, or without `deliver` when it is on its way.
         """
         outgoing = None
+        text = self._services.config.secrets.hide(text)
         if text and not text.isspace():
             outgoing = Outgoing(f"{self.key}#{entry.id}", self.address, clean(text), 0, "", None, entry.id)
         store = self._services.store

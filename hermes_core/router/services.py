@@ -165,6 +165,7 @@ class Services:
         if adapter is None:
             return
         self.notices += 1
+        text = self.config.secrets.hide(text)
         outgoing = Outgoing(f"{address}#notice:{self.wall()}:{self.notices}", address, text)
 
         async def send() -> None:

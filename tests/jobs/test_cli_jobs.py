@@ -30,6 +30,7 @@ def environment(folder: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), own.get("PYTHONPATH")])),
         "HERMES__RUNTIME__DATA_DIR": str(folder / "data"),
         "HERMES__PLUGINS__SHELL__ENABLED": "true",
+        "HERMES__PLUGINS__SHELL__APPROVAL": "never",
         "HERMES__PLUGINS__DEMO__PACE": "0",
     }
 

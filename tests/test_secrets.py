@@ -1,0 +1,159 @@
+"""What is taken out of texts (X2): values of variables and files, shapes of tokens, also in pieces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_core.config import Config
+from hermes_core.config.secrets import MASK, Secrets
+from hermes_core.errors import ConfigError
+
+KNOWN = {"A": "hunter2-hunter2", "B": "hunter2-hunter2-and-more", "C": "er2-and-x", "D": "short"}
+
+TOKENS = [
+    "sk-proj-Ab1_" + "x" * 30,
+    "sk-ant-api03-" + "aB3-" * 20,
+    "xoxb-1234567890-1234567890123-AbCdEf",
+    "xoxe.xoxp-1-Mi0yLTEyMzQ1Njc4",
+    "xapp-1-A012-345-abcdef",
+    "123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw",
+    "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    "ghp_" + "a1B2" * 9,
+    "github_pat_" + "a1B2_" * 10,
+    "glpat-" + "a1B2-" * 5,
+    "hf_" + "abCD" * 9,
+    "AKIAIOSFODNN7EXAMPLE",
+    "AIza" + "a1B2_" * 7,
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----",
+]
+
+
+def knowing() -> Secrets:
+    secrets = Secrets(KNOWN)
+    secrets.know(KNOWN)
+    return secrets
+
+
+@pytest.mark.parametrize("token", TOKENS, ids=[token[:6] for token in TOKENS])
+def test_x2_what_has_the_shape_of_a_token_is_hidden_whosever_it_is(token: str) -> None:
+    for text in (token, f"key={token}", f'"{token}",', f"({token})\n", f"https://x/bot/{token}/y"):
+        hidden = Secrets().hide(text)
+        assert token not in hidden, text
+        assert MASK in hidden
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a task-based approach with risk-assessment-documentation and sk-folding-cube-container-main",
+        "through the light, 12:30:45, at 10:AA",
+        "the branch feature/sk-12 and xox-large, AKIA is a village, gh_pages, hf_hub",
+        "commit 3f786850e387550fdab836ed7e6dc881de23001b",
+        "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+    ],
+)
+def test_what_only_resembles_a_token_stays(text: str) -> None:
+    assert Secrets().hide(text) == text
+
+
+def test_x2_the_longest_secret_goes_first_and_what_is_short_stays() -> None:
+    assert knowing().hide("hunter2-hunter2-and-more; short") == "***; short"
+
+
+def test_x2_a_secret_is_hidden_as_it_stands_in_a_url_too() -> None:
+    secrets = Secrets({"T": "a:b/c d+e"})
+    secrets.know(["T"])
+    assert secrets.hide("https://x/?t=a%3Ab%2Fc%20d%2Be and a:b/c d+e") == "https://x/?t=*** and ***"
+
+
+def test_x2_what_the_config_names_is_hidden_though_nobody_has_read_it() -> None:
+    tables = {
+        "adapters": {"off": {"enabled": False, "token_env": "OFF_TOKEN"}},
+        "plugins": {"list": {"servers": [{"key_env": "NESTED"}]}},
+    }
+    config = Config.of(tables, environ={"OFF_TOKEN": "plain-text-one", "NESTED": "plain-text-two"})
+    assert config.secrets.hide("plain-text-one plain-text-two") == "*** ***"
+
+
+def test_x2_what_looks_like_a_secret_by_the_name_of_its_variable_is_known_before_any_config() -> None:
+    secrets = Secrets.that_look_so(
+        {"MY_API_KEY": "value-one", "DB_PASSWORD_1": "value-two", "MONKEY": "value-3"}
+    )
+    assert secrets.hide("value-one value-two value-3") == "*** *** value-3"
+
+
+def test_x2_a_secret_can_stand_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("from-a-file\n")
+    secrets = Secrets({"API_KEY_FILE": str(file)})
+    assert secrets.read("model.api_key_env", "API_KEY") == "from-a-file"
+    assert secrets.hide("it is from-a-file") == "it is ***"
+    assert Secrets({"API_KEY_FILE": str(file), "API_KEY": "itself"}).read("x", "API_KEY") == "itself"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, r"model\.api_key_env: the file that API_KEY_FILE names cannot be read: No such file"),
+        (b"\xff\xfe", "it is no text of a few lines"),
+        (b"x" * 70_000, "it is no text of a few lines"),
+        (b" \n", "the environment variable API_KEY is not set"),
+    ],
+)
+def test_a_file_that_holds_no_secret_is_said_so(tmp_path: Path, content: bytes | None, said: str) -> None:
+    file = tmp_path / "key"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError, match=said):
+        Secrets({"API_KEY_FILE": str(file)}).read("model.api_key_env", "API_KEY")
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["hunter2", "-hunter2", "-and", "-more", "-x", "h", "hunt", "er2-and-x", "short", " ", "ä"]
+        ),
+        max_size=12,
+    ),
+    st.data(),
+)
+def test_x2_in_pieces_no_secret_is_shown_and_nothing_else_is_lost(
+    words: list[str], data: st.DataObject
+) -> None:
+    text = "".join(words)
+    secrets = knowing()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    veil = secrets.veil()
+    shown = "".join([*map(veil.feed, pieces), veil.rest()])
+    hidden = [value for value in KNOWN.values() if len(value) >= 6]
+    assert not any(value in shown for value in hidden)
+    if not any(value in text for value in hidden):
+        assert shown == text
+
+
+@pytest.mark.parametrize("token", TOKENS[:5], ids=[token[:6] for token in TOKENS[:5]])
+def test_x2_a_token_of_an_unknown_secret_is_held_back_in_pieces_from_its_shape_on(token: str) -> None:
+    veil = Secrets().veil()
+    pieces = [token[:6], *token[6:], " and more"]
+    shown = "".join([*(veil.feed(piece) for piece in pieces), veil.rest()])
+    assert token not in shown
+    assert shown.endswith("*** and more")
+
+
+def test_a_text_that_holds_no_secret_comes_through_piece_by_piece() -> None:
+    veil = knowing().veil()
+    assert [veil.feed(piece) for piece in ("Hello", " wor", "ld, ", "hunt", "ing", " day")] == [
+        "Hello",
+        " wor",
+        "ld, ",
+        "",
+        "hunting",
+        " day",
+    ]
