@@ -264,6 +264,7 @@ _SHOWN: Final = {
     "buttons": "buttons",
     "registers": "offers the commands while people type",
     "catches_up": "hands in what was written meanwhile",
+    "unattended": "nobody is there to be asked",
 }
 
 
