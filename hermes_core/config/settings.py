@@ -223,13 +223,16 @@ class HealthSettings(msgspec.Struct, frozen=True):
 class AccessSettings(msgspec.Struct, frozen=True):
     """`[access]`: people as "platform:user id"; in `allow` also "platform:*" and "*" (X1).
 
-    `pairing`: whether strangers get a code. The keys of `DoorSettings` can be set per adapter.
+    `pairing`: whether strangers get a code. `per_minute`: messages of one person, 0 for any number;
+    `bot_turns`: messages of bots in a row (X4). The keys of `DoorSettings` can be set per adapter.
     """
 
     owners: tuple[str, ...] = ()
     admins: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     pairing: bool = True
+    per_minute: Whole = 120
+    bot_turns: Whole = 5
 
     def __post_init__(self) -> None:
         for key, people in (("owners", self.owners), ("admins", self.admins)):
@@ -256,6 +259,8 @@ class DoorSettings(msgspec.Struct, frozen=True):
     """What of `[access]` an adapter's table may set for its platform."""
 
     pairing: bool = True
+    per_minute: Whole = 120
+    bot_turns: Whole = 5
 
 
 def _person(text: str) -> bool:

@@ -23,6 +23,7 @@ from hermes_core.inbox import Signal
 from hermes_core.messages import Address, Author, Entry, Message, Role, When, clean
 from hermes_core.router.lane import Lane
 from hermes_core.router.late import Late
+from hermes_core.router.pace import Pace
 from hermes_core.router.services import Access, Services, Tasks
 from hermes_core.router.strangers import Strangers
 from hermes_core.router.view import entered
@@ -33,6 +34,7 @@ __all__ = ["Access", "Router", "Services", "Tasks"]
 log = logging.getLogger("hermes.router")
 
 REMEMBERED: Final = 256  # idle conversations that stay in memory
+MINUTE: Final = 60.0
 FIRST_PAUSE: Final = 0.25  # seconds until a conversation that could not be read is tried again
 LONGEST_PAUSE: Final = 5.0
 
@@ -44,6 +46,7 @@ class Router:
         self._services = services
         self._lanes: OrderedDict[Address, Lane] = OrderedDict()
         self._strangers = Strangers(services)
+        self._pace = Pace(services.config)
         self._accounts: dict[str, str] = {}
         self._late = Late(services)
 
@@ -122,7 +125,22 @@ class Router:
         if admission.fresh and entry.late:
             self._late.put((admission.entry,))
         elif admission.fresh:
-            lane.put(admission.entry, role)
+            why = self._refusal(lane, message, role, command, now)
+            if why is None:
+                lane.put(admission.entry, role)
+            else:
+                lane.refuse(admission.entry, why)
+
+    def _refusal(self, lane: Lane, message: Message, role: Role, command: bool, now: float) -> str | None:
+        """Why what somebody wrote is not taken although that person is served; None: it is."""
+        author, platform = message.author, message.address.platform
+        if author.bot:
+            lane.bots += 1
+            return self._pace.bots(platform, lane.bots)
+        lane.bots = 0
+        if message.sent is not None and now - message.sent > MINUTE:
+            return None  # it comes from the time of an outage, all at once (D8)
+        return self._pace.refusal(platform, author, role, command=command)
 
     def deliver(self, entry: Entry) -> None:
         """Take in an event that is committed already; for a platform that is off it stays in the store (J7).

@@ -49,6 +49,7 @@ class Lane:
         "_services",
         "_taking",
         "_waiters",
+        "bots",
         "conversation",
     )
 
@@ -61,6 +62,7 @@ class Lane:
         self._running = False
         self._taking = 0
         self._waiters: list[asyncio.Future[None]] = []
+        self.bots = 0  # messages of bots since a person wrote (X4)
 
     # -- rest
 
@@ -100,6 +102,20 @@ class Lane:
         if not self._running:
             self._running = True
             self._services.tasks.spawn_short(self._drain())
+
+    def refuse(self, entry: Entry, why: str) -> None:
+        """A committed entry that is not taken; its sender is told why, where that is not empty (D2)."""
+        if self._services.closing:
+            return
+        self._taking += 1
+        self._services.tasks.spawn(self._refuse(entry, why), "refuse")
+
+    async def _refuse(self, entry: Entry, why: str) -> None:
+        try:
+            await self.conversation.settle(entry, EntryState.REFUSED, why)
+        finally:
+            self._taking -= 1
+        self.changed()
 
     def restore(self, work: OpenWork) -> None:
         """Take up what a former run left (D6).
