@@ -113,6 +113,9 @@ class ConversationView(Protocol):
     async def reset(self) -> tuple[bool, list[Entry]]:
         """Start an empty history (T7); whether a turn was stopped, and what was cancelled."""
 
+    def tools(self) -> dict[str, Role]:
+        """The names of the tools that there are here, and who may use each."""
+
     def permissions(self) -> list[Permission]:
         """The tool calls that wait here for a yes, the oldest first."""
 

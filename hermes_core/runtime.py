@@ -34,6 +34,7 @@ from hermes_core.plugins import Plugins, load
 from hermes_core.pulse import Pulse
 from hermes_core.router import Access, Router, Services, Tasks
 from hermes_core.router.gateway import AdapterGateway
+from hermes_core.rules import Rules
 from hermes_core.store import Store
 from hermes_core.trace import Trace, enter
 from hermes_core.watchdog import Watchdog
@@ -137,6 +138,7 @@ class Runtime:
             running,
             time.time,
             people=people,
+            rules=Rules(folder),
         )
         self.router = Router(self.services)
         self.jobs = EmbeddedJobs(self.services, plugins.async_tools, folder / "jobs", self.router.deliver)

@@ -15,6 +15,7 @@ import hermes_core
 from hermes_core.cli import (
     chat,
     config_show,
+    control,
     doctor,
     jobs,
     pair,
@@ -61,6 +62,9 @@ COMMANDS: Final[tuple[Command, ...]] = (
     jobs.LIST,
     jobs.SHOW,
     jobs.STOP,
+    control.LIST,
+    control.SET,
+    control.RESET,
     pair.LIST,
     pair.APPROVE,
     pair.REVOKE,
@@ -71,6 +75,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
 GROUPS: Final = {
     "config": "what is set, and where it comes from",
     "jobs": "what runs outside of turns",
+    "control": "what is changed about commands and tools",
     "pair": "who may talk to the agent",
     "plugins": "the packages that are installed",
 }

@@ -192,7 +192,7 @@ class Conduct:
                 silent=not people,
             ),
             services.model,
-            services.plugins.tools,
+            services.tools(address),
             scope,
             ToolContext(
                 address, author, self._role, scope, self._jobs, services.files(address, self._standing)

@@ -210,13 +210,15 @@ class Lane:
     async def _command(self, entry: Entry, role: Role, *, deliver: bool = True) -> None:
         name, arguments = parse(entry.text) or ("", "")
         conversation, plugins = self.conversation, self._services.plugins
-        commands = plugins.commands
+        commands = self._services.commands(conversation.address)
         found = commands.get(name)
         state = EntryState.HANDLED
         text: str | None
         if found is None:
             near = commands.nearest(name, role)
             hint = f"Did you mean /{near}?" if near else "Type /help to see them all."
+            if plugins.commands.get(name) is not None:
+                hint = "It was switched off or renamed here."
             state, text = EntryState.REFUSED, f"There is no command /{name}. {hint}"
         else:
             own = View(self._services, conversation, entry, role, self._order)

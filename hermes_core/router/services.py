@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from hermes_core.adapter import Adapter, Drafted, Shown
+from hermes_core.commands import Registry
 from hermes_core.config import Config
 from hermes_core.errors import StoreError, StoreUnwritable
 from hermes_core.file import ConversationFiles, NoFiles
@@ -22,7 +23,9 @@ from hermes_core.people import People
 from hermes_core.plugins import Plugins
 from hermes_core.pulse import Pulse
 from hermes_core.router.permissions import Permissions
+from hermes_core.rules import Rules
 from hermes_core.store import Store
+from hermes_core.tools import Tool
 
 __all__ = ["Access", "Services", "Tasks"]
 
@@ -145,6 +148,7 @@ class Services:
     metrics: Metrics = field(default_factory=Metrics)
     pulses: dict[str, Pulse] = field(default_factory=dict)  # of each adapter that runs, by platform
     people: People | None = None  # who was let in besides what the config says
+    rules: Rules | None = None  # what owners changed about commands and tools
     permissions: Permissions = field(default_factory=Permissions)  # what waits for a yes
 
     @property
@@ -158,6 +162,16 @@ class Services:
         """The model as people may read it."""
         settings = self.config.model
         return f"{settings.provider} {settings.name}".strip()
+
+    def commands(self, address: Address) -> Registry:
+        """The commands as they are in this conversation."""
+        commands = self.plugins.commands
+        return commands if self.rules is None else self.rules.commands(address, commands)
+
+    def tools(self, address: Address) -> dict[str, Tool]:
+        """The tools as they are in this conversation."""
+        tools = self.plugins.tools
+        return tools if self.rules is None else self.rules.tools(address, tools)
 
     def tell_directly(self, address: Address, text: str) -> None:
         """Send a notice past the store and the outbox, once: for what cannot be kept, or need not be."""

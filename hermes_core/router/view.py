@@ -163,6 +163,10 @@ class View:
         await self._conversation.set_busy(mode)
         return self._conversation.mode
 
+    def tools(self) -> dict[str, Role]:
+        """The tools as they are here."""
+        return {name: one.role for name, one in self._services.tools(self._conversation.address).items()}
+
     def permissions(self) -> list[Permission]:
         """The tool calls that wait here for a yes."""
         return self._services.permissions.waiting(self._conversation.address)

@@ -258,5 +258,5 @@ async def test_a_full_disk_under_the_output_is_no_final_failure() -> None:
     assert (caught.value.permanent, caught.value.unknown) == (False, False)
 
 
-def test_a_pipe_claims_only_that_its_person_sits_here() -> None:
-    assert PipeAdapter.features == Features(local=True)
+def test_a_pipe_claims_only_that_its_person_sits_here_and_answers_no_questions() -> None:
+    assert PipeAdapter.features == Features(local=True, unattended=True)

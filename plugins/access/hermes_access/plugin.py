@@ -1,10 +1,11 @@
-"""What `hermes` loads: /pair, /approve and /deny."""
+"""What `hermes` loads: /pair, /approve, /deny and /control."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from hermes_access.approving import approving
+from hermes_access.controlling import control
 from hermes_access.pairing import pair
 from hermes_core.commands import Command
 from hermes_core.config import Config
@@ -14,7 +15,7 @@ __all__ = ["AccessPlugin"]
 
 
 class AccessPlugin:
-    """The commands by which people are let in, and allow what a tool asks for."""
+    """The commands of those who run the agent: who is let in, what a tool may do, what there is at all."""
 
     def __init__(self) -> None:
         self._config = Config()
@@ -27,4 +28,4 @@ class AccessPlugin:
     @hookimpl
     def hermes_commands(self) -> Iterable[Command]:
         """See the hook."""
-        return (pair(self._config), *approving())
+        return (pair(self._config), *approving(), control(self._config))
