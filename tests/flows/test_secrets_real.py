@@ -145,7 +145,7 @@ async def test_x2_case_52_planted_tokens_stand_in_no_output_of_a_server(tmp_path
             stderr=asyncio.subprocess.PIPE,
         )
         assert process.stderr is not None
-        lines = []
+        lines: list[str] = []
         async with asyncio.timeout(PATIENCE):
             while "ready: " not in (line := (await process.stderr.readline()).decode()):
                 assert line, lines
