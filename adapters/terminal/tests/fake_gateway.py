@@ -119,6 +119,9 @@ class FakeGateway:
     def ready(self) -> None:
         self.is_ready.set()
 
+    def alive(self) -> None:
+        """Nobody waits for a terminal to fall silent."""
+
     # ---- the agent
 
     async def work(self) -> None:
