@@ -25,6 +25,7 @@ from hermes_core.cli import (
     plugins_list,
     plugins_switch,
     run,
+    scaffold,
 )
 
 __all__ = ["COMMANDS", "GROUPS", "Command", "parse"]
@@ -59,6 +60,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     plugins_switch.ENABLE,
     plugins_switch.DISABLE,
     plugins_check,
+    scaffold.PLUGIN,
+    scaffold.ADAPTER,
     jobs.LIST,
     jobs.SHOW,
     jobs.STOP,
@@ -73,6 +76,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
 """Every command, in the order in which the help lists them."""
 
 GROUPS: Final = {
+    "adapters": "packages for chat platforms",
     "config": "what is set, and where it comes from",
     "jobs": "what runs outside of turns",
     "control": "what is changed about commands and tools",

@@ -48,7 +48,7 @@ def test_the_help_lists_every_command_with_what_it_does(capsys: pytest.CaptureFi
 
 
 def test_a_group_alone_means_its_first_command() -> None:
-    for group in GROUPS:
+    for group in GROUPS.keys() - {"adapters"}:  # its first command wants a name
         command, options = parse([group, "--json"])
         assert command.NAME[0] == group
         assert options.json is True

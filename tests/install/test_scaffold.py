@@ -1,0 +1,119 @@
+"""What `hermes plugins new` and `hermes adapters new` write is as good as ours, and works at once (P5)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hermes_core.errors import PackageError
+from hermes_core.packages.scaffold import scaffold
+
+from .world import World
+
+ROOT = Path(__file__).parents[2]
+
+
+def call(*words: str, cwd: Path, **environ: str) -> str:
+    """Run a program of this environment, and give what it said; it has to succeed."""
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=cwd,
+        env={**os.environ, "PYTEST_ADDOPTS": "-p no:simcord -p no:cacheprovider", **environ},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["abc", "zoo-keeper"])
+@pytest.mark.parametrize("kind", ["plugin", "adapter"])
+def test_what_is_written_has_no_placeholder_left_and_our_form(tmp_path: Path, kind: str, name: str) -> None:
+    folder = scaffold(kind, name, tmp_path)
+    plain = name.replace("-", "_")
+    assert folder == tmp_path / plain
+    for file in folder.rglob("*"):
+        if file.is_file():
+            assert "zz" not in file.read_text(encoding="utf-8").lower(), file
+            assert "zz" not in file.name
+    assert [one.name for one in tmp_path.iterdir()] == [plain], "nothing else is left there"
+    settings = ("--config", str(ROOT / "pyproject.toml"))
+    call("ruff", "format", "--check", "--quiet", *settings, ".", cwd=folder)
+    ours = f"lint.isort.known-first-party=['hermes_core','hermes_{plain}']"
+    call("ruff", "check", "--quiet", *settings, "--config", ours, ".", cwd=folder)
+    call("ruff", "check", "--quiet", ".", cwd=folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["plugin", "adapter"])
+def test_what_is_written_has_strict_types(tmp_path: Path, kind: str) -> None:
+    folder = scaffold(kind, "weather", tmp_path)
+    paths = os.pathsep.join(map(str, (folder, folder / "tests")))
+    settings = ("--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(tmp_path / "cache"))
+    call("mypy", *settings, "hermes_weather", "tests", cwd=folder, MYPYPATH=paths)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "passed"), [("plugin", 14), ("adapter", 54)])
+def test_what_is_written_passes_its_own_tests_and_the_kit(tmp_path: Path, kind: str, passed: int) -> None:
+    folder = scaffold(kind, "weather", tmp_path)
+    said = call("pytest", "-q", cwd=folder).splitlines()[-1]
+    count = int(said.split(" passed")[0])
+    assert count >= passed, said
+    assert "skipped" not in said
+    assert call("hermes_core", "plugins", "check", ".", cwd=folder) == "weather: all is well\n"
+
+
+@pytest.mark.slow
+def test_a_new_plugin_is_installed_enabled_and_answers(world: World) -> None:
+    made = world.hermes("plugins", "new", "weather", "--into", "mine")
+    assert made.code == 0, made.err
+    assert "mine/weather/hermes_weather/plugin.py" in made.out.splitlines()
+    done = world.hermes("plugins", "install", "mine/weather", PIP_NO_BUILD_ISOLATION="0")
+    assert done.code == 0, done.err
+    enabled = world.hermes("plugins", "enable", "weather", "--yes")
+    assert enabled.out.splitlines() == [
+        "weather 0.1.0 registers:",
+        "    commands: weather",
+        "    tools: weather_words",
+        "    async tools: start_weather_countdown",
+        "    hooks: hermes_async_tools, hermes_commands, hermes_tools, hermes_turn_ended",
+        "weather is enabled, from the next start on.",
+    ]
+    said = world.hermes("chat", typed="count to 2\n/weather Ada\n", HERMES__PLUGINS__DEMO__PACE="0")
+    assert said.out.splitlines()[-1] == "Hello, Ada! Turns so far: 1."
+
+
+@pytest.mark.slow
+def test_a_new_adapter_is_installed_enabled_and_listed(world: World) -> None:
+    assert world.hermes("adapters", "new", "pigeon", "--into", "mine").code == 0
+    done = world.hermes("plugins", "install", "mine/pigeon", PIP_NO_BUILD_ISOLATION="0")
+    assert done.code == 0, done.err
+    assert "    adapters: pigeon" in world.hermes("plugins", "enable", "pigeon", "--yes").out.splitlines()
+    assert world.hermes("plugins", "check", "pigeon").out == "pigeon: all is well\n"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a", "Greet", "1st", "class", "a b", "../x", "x" * 31, "busy", "core", "ü"]
+)
+def test_a_name_that_cannot_be_one_is_refused_and_nothing_is_written(tmp_path: Path, name: str) -> None:
+    with pytest.raises(PackageError):
+        scaffold("plugin", name, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_already_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "weather").mkdir()
+    (tmp_path / "weather/mine.txt").write_text("mine")
+    with pytest.raises(PackageError, match="this is there already"):
+        scaffold("plugin", "weather", tmp_path)
+    assert [one.name for one in (tmp_path / "weather").iterdir()] == ["mine.txt"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PackageError, match="it cannot be written: "):
+        scaffold("plugin", "weather", tmp_path / "file")
