@@ -231,6 +231,19 @@ def hermes_job_event(job: Job) -> Awaitable[None] | None:
     raise AssertionError("a specification is never called")
 
 
+# ---- a run
+
+
+@hookspec
+def hermes_started(site: Site) -> Awaitable[None] | None:
+    """The program runs and has taken up what a former run left. Verb: each. Called once in each run.
+
+    `site` has what a plugin works with that does something of its own accord; what it spawns is cancelled
+    when the program ends. Nobody waits for it. May be async; limit 5 s.
+    """
+    raise AssertionError("a specification is never called")
+
+
 # ---- HTTP
 
 
@@ -265,6 +278,7 @@ verbs: dict[str, Verb] = {
     "hermes_models": Verb("each", 5.0),
     "hermes_routes": Verb("each", 5.0),
     "hermes_setup": Verb("each", 5.0),
+    "hermes_started": Verb("each", 5.0),
     "hermes_system_prompt": Verb("fold", 5.0),
     "hermes_tools": Verb("each", 5.0),
     "hermes_turn_ended": Verb("each", 5.0),

@@ -85,10 +85,10 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class Site(msgspec.Struct, frozen=True):
-    """What routes work with, the same for every plugin.
+    """What routes and plugins work with that do something of their own accord.
 
-    `spawn` begins a task that is cancelled when the server ends; afterwards nothing begins. `wall` gives
-    seconds since 1970, `pause` waits for so many seconds.
+    `spawn` begins a task that is cancelled when the server ends, or the program; afterwards nothing begins.
+    `wall` gives seconds since 1970, `pause` waits for so many seconds.
     """
 
     jobs: Jobs

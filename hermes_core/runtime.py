@@ -12,7 +12,7 @@ import asyncio
 import difflib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -26,12 +26,14 @@ from hermes_core.errors import ConfigError, StoreUnwritable
 from hermes_core.files import Files
 from hermes_core.jobs.control import Control as JobControl
 from hermes_core.jobs.runner import EmbeddedJobs
+from hermes_core.jobs.signing import check_secret
 from hermes_core.jobs.view import JobsView
 from hermes_core.models import Model
 from hermes_core.outbox import Outbox
 from hermes_core.people import People
 from hermes_core.plugins import Plugins, load
 from hermes_core.pulse import Pulse
+from hermes_core.route import Site
 from hermes_core.router import Access, Router, Services, Tasks
 from hermes_core.router.gateway import AdapterGateway
 from hermes_core.rules import Rules
@@ -108,6 +110,7 @@ class Runtime:
         await self._stack.aclose()
 
     async def _assemble(self) -> None:
+        check_secret(self.config)
         folder = self.config.runtime.data_dir
         plugins = self._given_plugins or load(self.config)
         model = self._model(plugins)
@@ -218,6 +221,9 @@ class Runtime:
         await self.jobs.load()
         await self.router.restore()
         await self.jobs.restore()
+        plugins, tasks = self.services.plugins, self.services.tasks
+        if plugins.asks("hermes_started"):
+            tasks.spawn(plugins.each("hermes_started", site=self.site(tasks.spawn)), "hermes_started")
         await self.control.open(self.config.runtime.data_dir)
         adapters = self.services.adapters
         health = self.config.health
@@ -245,6 +251,11 @@ class Runtime:
                 _, deaf = await asyncio.wait(running, timeout=LEAVING)
                 for task in deaf:
                     log.error("%s did not stop in time and is abandoned", task.get_name())
+
+    def site(self, spawn: Callable[[Coroutine[Any, Any, None], str], object]) -> Site:
+        """What routes and plugins work with that do something of their own accord."""
+        one = self.services
+        return Site(self.jobs, one.plugins.async_tools, one.store, spawn, one.wall, one.pause)
 
     def stop(self) -> None:
         """Let `run` return; what waits is kept for the next start."""

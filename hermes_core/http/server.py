@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import socket
 from collections.abc import Callable, Coroutine, Generator
@@ -13,7 +12,8 @@ from hermes_core.config import Config
 from hermes_core.errors import ConfigError, HermesError
 from hermes_core.http import health, metrics
 from hermes_core.http.gate import Gate
-from hermes_core.route import Route, Site
+from hermes_core.jobs.signing import check_secret
+from hermes_core.route import Route
 from hermes_core.router import Tasks
 from hermes_core.runtime import Runtime
 
@@ -34,27 +34,8 @@ def check(config: Config) -> Gate:
         raise ConfigError(
             "[http] is written, and the server is not installed.", 'Install "hermes-switchboard[http]".'
         ) from error
-    _check_secret(config)
+    check_secret(config)
     return Gate(config)
-
-
-def _check_secret(config: Config) -> None:
-    """Of callbacks: base64, after `whsec_` if that is there (Standard Webhooks)."""
-    key = "jobs.callbacks.secret_env"
-    secret = config.secret(key, config.jobs.callbacks.secret_env)
-    if secret is None:
-        return
-    text = secret.removeprefix("whsec_")
-    try:
-        usable = bool(base64.b64decode(text + "=" * (-len(text) % 4), validate=True))
-    except ValueError:
-        usable = False
-    if not usable:
-        place = config.place(key)
-        raise ConfigError(
-            f"{place + ': ' if place else ''}{key}: what the variable holds is no secret of Standard Webhooks.",
-            "It is whsec_ and base64: 24 to 64 random bytes.",
-        )
 
 
 async def serve(runtime: Runtime, ready: Callable[[str], None]) -> None:
@@ -101,11 +82,8 @@ class _Errands:
 
 
 async def _routes(runtime: Runtime, errands: _Errands) -> list[Route]:
-    services = runtime.services
-    plugins = services.plugins
-    site = Site(
-        runtime.jobs, plugins.async_tools, services.store, errands.spawn, services.wall, services.pause
-    )
+    plugins = runtime.services.plugins
+    site = runtime.site(errands.spawn)
     routes: dict[tuple[str, str], Route] = {}
     for name, given in await plugins.each_by_name("hermes_routes", site=site):
         for route in given or ():

@@ -17,6 +17,7 @@ event loop. So jobs that do nothing cost nothing.
     output    what it wrote, page by page
     retention what ended jobs put out is removed some day
     runner    start, order, deadlines, ends, restart
+    signing   the secret of callbacks
     view      the jobs of one conversation, for a tool or a command
     control   a stop that comes from another process (`hermes jobs stop`)
 """

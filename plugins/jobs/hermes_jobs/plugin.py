@@ -198,21 +198,30 @@ class JobsPlugin:
         """Keeps `[jobs.callbacks]`."""
         self._config = config
 
-    @hookimpl
-    async def hermes_routes(self, site: Site) -> Iterable[Route]:
-        """The HTTP Job API; from here on callbacks are delivered, also those of former runs."""
-        from hermes_jobs import http_callbacks  # a start without a server does without its libraries
-        from hermes_jobs.http_api import JobApi
-        from hermes_jobs.http_guard import Guarded
-
+    def _secret(self) -> str | None:
         settings = self._config.jobs.callbacks
-        secret = self._config.secret("jobs.callbacks.secret_env", settings.secret_env)
+        return self._config.secret("jobs.callbacks.secret_env", settings.secret_env)
+
+    @hookimpl
+    async def hermes_started(self, site: Site) -> None:
+        """From here on callbacks are delivered, also those of former runs, with or without a server of our own."""
+        secret = self._secret()
         if secret is not None:
-            guard = Guarded(private=settings.allow_private)
+            from hermes_jobs import http_callbacks  # who sends none does without these libraries
+            from hermes_jobs.http_guard import Guarded
+
+            guard = Guarded(private=self._config.jobs.callbacks.allow_private)
             await http_callbacks.Callbacks(site, secret, http_callbacks.post(guard)).begin()
         elif waiting := len(await site.store.open_deliveries()):
             log.warning("%d callbacks wait, and there is no secret to sign them with", waiting)
-        return JobApi(site, settings.allow_private if secret is not None else None).routes()
+
+    @hookimpl
+    def hermes_routes(self, site: Site) -> Iterable[Route]:
+        """The HTTP Job API."""
+        from hermes_jobs.http_api import JobApi  # a start without a server does without its libraries
+
+        private = self._config.jobs.callbacks.allow_private if self._secret() is not None else None
+        return JobApi(site, private).routes()
 
     @hookimpl
     def hermes_job_event(self, job: Job) -> None:
