@@ -174,7 +174,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     absolute reply count of an AT_REPLY entry (A4). `command` marks text that a command handles.
     `reply_to` is the platform's id of the message that it answers natively; `quote` is a text of the
     agent that stands in front (T3). `arrived`: seconds since 1970. `late`: it was too old when it came in, and
-    is reported, not answered (D8).
+    is reported, not answered (D8). `parked`: an event that starts no turn any more, but rides with the next (I10).
     """
 
     id: str
@@ -192,6 +192,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     arrived: float = 0.0
     reply_to: str | None = None
     late: bool = False
+    parked: bool = False
 
     @property
     def short(self) -> str:

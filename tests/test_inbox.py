@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hermes_core import inbox
 from hermes_core.inbox import (
     TABLE,
+    Amended,
     Commit,
     Drop,
     Effect,
@@ -301,6 +302,14 @@ def test_i10_after_stop_an_event_waits_for_the_next_message_and_is_not_lost() ->
     talk.tell(Signal.STOP)
     assert talk.interrupted() == []
     assert texts(talk.say("hello")) == [["event", "hello"]]
+
+
+def test_i10_the_store_hears_which_events_start_nothing_any_more() -> None:
+    talk = Talk()
+    talk.say("work")
+    talk.say("event", When.EVENT)
+    told = [one.entry for one in talk.tell(Signal.STOP) if isinstance(one, Amended)]
+    assert [(one.text, one.parked) for one in told] == [("event", True)]
 
 
 def test_i10_what_is_typed_after_stop_begins_when_the_turn_has_ended() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from hermes_core.inbox.values import (
@@ -184,7 +186,7 @@ def cancel_waiting(state: State, what: Happening, effects: list[Effect]) -> None
     dropped = [*state.front.values(), *state.line.values(), *state.steers.values()]
     for lane in (state.front, state.line, state.steers):
         lane.clear()
-    state.parked.update(state.events)
+    _park(state, state.events.values(), effects)
     state.events.clear()
     if dropped:
         effects.append(Drop(tuple(dropped)))
@@ -230,7 +232,14 @@ def _take_back(state: State, kept: bool, effects: list[Effect]) -> None:
             (entry.id, entry) for entry in sorted([*notes, *state.notes.values()], key=_by_seq)
         )
     if not kept:  # the history has no trace of the events: the next turn carries them
-        state.parked.update((entry.id, entry) for entry in state.carried if entry.when is When.EVENT)
+        _park(state, [entry for entry in state.carried if entry.when is When.EVENT], effects)
+
+
+def _park(state: State, events: Iterable[Entry], effects: list[Effect]) -> None:
+    """They start nothing any more; the store hears of it, so that a restart does not start them either."""
+    for entry in events:
+        state.parked[entry.id] = parked = msgspec.structs.replace(entry, parked=True)
+        effects.append(Amended(parked))
 
 
 def _steers_become_messages(state: State) -> None:

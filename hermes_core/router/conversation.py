@@ -85,7 +85,8 @@ class Conversation:
         self.mode = record.busy or self._settings.busy
         self._context = [(turn.number, turn) for turn in turns]
         self.state.turns, self.state.replies = record.turns, record.replies
-        self.state.notes.update((note.id, note) for note in notes)
+        self.state.notes.update((one.id, one) for one in notes if not one.parked)
+        self.state.parked.update((one.id, one) for one in notes if one.parked)
         self.loaded = True
 
     @property

@@ -62,8 +62,8 @@ class OpenTurn(msgspec.Struct, frozen=True):
 class OpenWork(msgspec.Struct, frozen=True):
     """All unfinished business of one conversation, each list in its order.
 
-    `entries` waits, is no note, and is not part of `turn`. `outbox` has what is not sent; of these, the keys in
-    `uncertain` were handed to the platform without a known outcome.
+    `entries` waits, is no note nor parked, and is not part of `turn`. `outbox` has what is not sent; of these, the
+    keys in `uncertain` were handed to the platform without a known outcome.
     """
 
     conversation: ConversationRecord
@@ -105,7 +105,7 @@ class Store(Protocol):
         """
 
     def amend(self, entry: Entry) -> Awaitable[bool]:
-        """Replace text, attachments, quote and `when` of a WAITING entry (D9); False if it waits no more."""
+        """Replace text, attachments, quote, `when` and `parked` of a WAITING entry (D9); False if it waits no more."""
 
     def settle(
         self, address: Address, ids: Sequence[str], state: EntryState, outgoing: Outgoing | None = None
@@ -169,12 +169,12 @@ class Store(Protocol):
         """What waits here and no turn has taken, in order."""
 
     def notes(self, address: Address) -> Awaitable[list[Entry]]:
-        """The AT_REPLY entries that wait here and no turn has taken, in order."""
+        """The AT_REPLY entries and parked events that wait here and no turn has taken, in order."""
 
     def open_work(self) -> Awaitable[list[OpenWork]]:
         """All unfinished business, for the start of a run (D6); conversations without any are left out.
 
-        Waiting notes are none: they start nothing (A3), and are read with their conversation.
+        Waiting notes and parked events are none: they start nothing (A3, I10), and are read with their conversation.
         """
 
     # -- outbox

@@ -86,7 +86,7 @@ class Writes:
         cursor = self.cursor.execute(
             "INSERT INTO entries (conversation, id, note, body) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (conversation, id) DO NOTHING",
-            (conversation, entry.id, entry.when is When.AT_REPLY, encode(entry)),
+            (conversation, entry.id, _starts_nothing(entry), encode(entry)),
         )
         if cursor.rowcount:
             assert cursor.lastrowid is not None
@@ -111,8 +111,12 @@ class Writes:
             attachments=entry.attachments,
             when=entry.when,
             quote=entry.quote,
+            parked=entry.parked,
         )
-        self.cursor.execute("UPDATE entries SET body = ? WHERE seq = ?", (encode(amended), seq))
+        self.cursor.execute(
+            "UPDATE entries SET body = ?, note = ? WHERE seq = ?",
+            (encode(amended), _starts_nothing(amended), seq),
+        )
         return True
 
     @atomic
@@ -323,3 +327,8 @@ class Writes:
 
 def _not_running(turn: int) -> StoreError:
     return StoreError(f"Turn {turn} does not run in this conversation.")
+
+
+def _starts_nothing(entry: Entry) -> bool:
+    """It is read with its conversation, not at a start."""
+    return entry.parked or entry.when is When.AT_REPLY

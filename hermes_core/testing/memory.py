@@ -130,6 +130,7 @@ class MemoryStore:
             attachments=entry.attachments,
             when=entry.when,
             quote=entry.quote,
+            parked=entry.parked,
         )
         return Done(True)
 
@@ -250,13 +251,13 @@ class MemoryStore:
 
     def notes(self, address: Address) -> Done[list[Entry]]:
         here = self._peek(address)
-        return Done([entry for entry in here.in_order(here.waiting) if entry.when is When.AT_REPLY])
+        return Done([entry for entry in here.in_order(here.waiting) if _starts_nothing(entry)])
 
     def open_work(self) -> Done[list[OpenWork]]:
         every = [
             OpenWork(
                 here.record,
-                tuple(entry for entry in here.in_order(here.waiting) if entry.when is not When.AT_REPLY),
+                tuple(entry for entry in here.in_order(here.waiting) if not _starts_nothing(entry)),
                 _open_turn(here),
                 tuple(here.unsent.values()),
                 frozenset(self._uncertain.intersection(here.unsent)),
@@ -397,3 +398,7 @@ def _open_turn(here: _Conversation) -> OpenTurn | None:
         return None
     taken = tuple(here.in_order(here.taken))
     return OpenTurn(here.running.record(), taken, here.running.planned, here.running.halted)
+
+
+def _starts_nothing(entry: Entry) -> bool:
+    return entry.parked or entry.when is When.AT_REPLY

@@ -336,6 +336,22 @@ class StoreContract(JobContract):
         assert await store.text_of(HERE, "p3") is None
         assert await store.text_of(THERE, "p1") is None
 
+    async def test_a_parked_event_is_read_with_its_conversation_and_not_at_a_start(
+        self, store: Store
+    ) -> None:
+        """(I10)"""
+        await store.admit(entry("e1", when=When.EVENT))
+        (one,) = await store.waiting(HERE)
+        assert [work.entries for work in await store.open_work()] == [(one,)]
+        assert await store.amend(msgspec.structs.replace(one, parked=True))
+        assert await store.notes(HERE) == [msgspec.structs.replace(one, parked=True)]
+        assert await store.open_work() == []
+        await store.start_turn(HERE, 1, [], ["e1"])
+        assert await store.notes(HERE) == []
+        (work,) = await store.open_work()
+        assert work.turn is not None
+        assert [one.id for one in work.turn.entries] == ["e1"]
+
     async def test_waiting_notes_are_read_with_their_conversation_and_not_at_a_start(
         self, store: Store
     ) -> None:

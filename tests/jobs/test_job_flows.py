@@ -640,6 +640,35 @@ def test_i10_stop_all_ends_the_turn_and_every_job_and_starts_nothing(tmp_path: P
     run(story())
 
 
+@pytest.mark.parametrize("restart", [False, True], ids=["live", "restarted"])
+def test_i10_after_stop_an_event_starts_nothing_and_rides_with_the_next_message_also_after_a_restart(
+    tmp_path: Path, restart: bool
+) -> None:
+    async def story() -> None:
+        store, work = MemoryStore(), Work()
+        scripts = [[*start("nap", seconds=5), call("wait", "w", seconds=900)], "both", "more"]
+        async with bed(tmp_path, scripts, work, store=store) as b:
+            await b.platform.say("go")
+            await asyncio.sleep(10)  # the job ends, and its event waits for the gap
+            await b.say("/stop")
+            await asyncio.sleep(100)
+            assert len(b.model.requests) == 1
+            if not restart:
+                assert await b.say("hello") == "both"
+                texts = b.model.texts()
+        if restart:
+            async with bed(tmp_path, ["both"], work, store=store) as b:
+                await asyncio.sleep(100)
+                assert b.model.requests == [], "what was stopped stays stopped"
+                assert await b.say("hello") == "both"
+                texts = b.model.texts()
+        assert [text.partition(" job_id")[0] for text in texts[-2:]] == ["[event] job_completed", "hello"]
+        assert await store.open_work() == []
+        assert await store.notes(b.platform.address()) == []
+
+    run(story())
+
+
 def test_e6_only_starter_and_admins_may_stop_a_job(tmp_path: Path) -> None:
     async def story() -> None:
         async with bed(tmp_path, [start("nap", seconds=500), "ok"]) as b:
