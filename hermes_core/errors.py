@@ -47,7 +47,18 @@ __all__ = [
     "StoreInUse",
     "StoreUnwritable",
     "ToolError",
+    "told",
 ]
+
+
+def told(error: BaseException) -> str:
+    """`str(error)`; for one of foreign code that cannot even say what it is, its kind."""
+    try:
+        return str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - the edge to foreign code: its fault stays its own
+        return type(error).__name__
 
 
 class HermesError(Exception):

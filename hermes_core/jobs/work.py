@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from hermes_core.errors import HermesError, ToolError
+from hermes_core.errors import HermesError, ToolError, told
 from hermes_core.job import ABANDONED, Job, one_line
 from hermes_core.jobs.machine import Happening
 from hermes_core.jobs.output import tail
@@ -169,7 +169,7 @@ class FunctionWork:
             if len(text) > RESULT_LIMIT:
                 text = f"{text[:RESULT_LIMIT]}\n[… {len(text) - RESULT_LIMIT} characters left out …]"
             return Outcome(Happening.FINISHED, one_line(text.strip().partition("\n")[0]) or "done", text)
-        said = str(error) if isinstance(error, HermesError) else _said(error)
+        said = told(error) if isinstance(error, HermesError) else _said(error)
         return Outcome(Happening.FAILED, one_line(said))
 
     def stop(self, why: str) -> None:
@@ -252,7 +252,7 @@ class ProcessWork:
             try:
                 kept = self._kept = await self._start()
             except HermesError as error:
-                return Outcome(Happening.FAILED, one_line(str(error)))
+                return Outcome(Happening.FAILED, one_line(told(error)))
             except Exception as error:  # noqa: BLE001 - the edge of a plugin call: its fault stays its own (P2)
                 return Outcome(Happening.FAILED, one_line(_said(error)))
         if isinstance(kept, Kept):

@@ -7,6 +7,8 @@ import types
 from collections.abc import Coroutine, Generator
 from typing import Any, TypeVar
 
+from hermes_core.errors import told
+
 __all__ = ["OverLimitError", "brief", "meant", "resume", "within"]
 
 T = TypeVar("T")
@@ -90,5 +92,5 @@ def resume(coroutine: Coroutine[Any, Any, T], waits_for: Any, limit: float) -> G
 
 def brief(error: BaseException) -> str:
     """The kind of an error and the first line of its text."""
-    text = str(error).strip()
+    text = told(error).strip()
     return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__

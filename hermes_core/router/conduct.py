@@ -20,7 +20,7 @@ import msgspec
 
 from hermes_core import history
 from hermes_core.adapter import Broken, Drafted
-from hermes_core.errors import HermesError, StoreError
+from hermes_core.errors import HermesError, StoreError, told
 from hermes_core.hookspecs import Interruption
 from hermes_core.inbox import Commit, Effect, Give, Signal, Start
 from hermes_core.job import NoJobs, TurnJobs, event_job
@@ -155,7 +155,7 @@ class Conduct:
         except HermesError as error:
             log.warning("turn %d of %s failed: %s", self.number, self._owner.address, ending.causes(error))
             log.debug("turn %d of %s failed", self.number, self._owner.address, exc_info=error)
-            end, text = TurnEnd.FAILED, self._services.config.secrets.hide(str(error))
+            end, text = TurnEnd.FAILED, self._services.config.secrets.hide(told(error))
         except Exception as error:  # the conversation's edge: a fault in one turn ends that turn only
             id_ = secrets.token_hex(3)
             log.error("turn %d of %s failed (%s)", self.number, self._owner.address, id_, exc_info=error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from hermes_core.errors import told
 from hermes_core.messages import Address, Entry, Item, Outgoing, Said, SaidKind, TurnEnd, When, turn_key
 
 __all__ = ["causes", "kept", "outgoing", "used"]
@@ -42,8 +43,8 @@ def outgoing(
 
 def causes(error: BaseException | None) -> str:
     """An error and what led to it, on one line: the operator's cause, without the traceback."""
-    told: list[str] = []
-    while error is not None and len(told) < 4:
-        told.append(f"{type(error).__name__}: {error}".splitlines()[0])
+    chain: list[str] = []
+    while error is not None and len(chain) < 4:
+        chain.append(f"{type(error).__name__}: {told(error)}".splitlines()[0])
         error = error.__cause__
-    return "; because of ".join(told)
+    return "; because of ".join(chain)

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Iterable
 from typing import Any, Final
 
 from hermes_core.commands import Command, Context, ConversationView, parse
-from hermes_core.errors import CommandError, JobError
+from hermes_core.errors import CommandError, JobError, told
 from hermes_core.inbox import Signal
 from hermes_core.messages import Address, Entry, EntryState, Role, When
 from hermes_core.plugins import meant, within
@@ -231,7 +231,7 @@ class Lane:
                 if not isinstance(text, str | None):
                     raise TypeError(f"the answer of a command is text, not {type(text).__name__}")
             except (CommandError, JobError) as error:
-                state, text = EntryState.REFUSED, str(error)
+                state, text = EntryState.REFUSED, told(error)
             except BaseException as error:  # the edge to foreign code: a plugin's fault stays its own
                 if meant(error):
                     raise

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import msgspec
 
-from hermes_core.errors import HermesError, ToolError
+from hermes_core.errors import HermesError, ToolError, told
 from hermes_core.processes import Exit, Process, Program, Stopped, launch
 from hermes_core.tools.declare import Kind, Tool, ToolContext
 
@@ -96,7 +96,7 @@ class Scope:
                 arguments[tool.context] = context
             outcome = await self._run(tool, arguments)
         except HermesError as error:
-            outcome = Outcome(str(error), error=True)
+            outcome = Outcome(told(error), error=True)
         except Exception as error:  # noqa: BLE001 - the edge of a plugin call: its fault stays its own (P2)
             _log.warning("Tool %s failed.", tool.name, exc_info=error)
             outcome = Outcome(f"{tool.name} failed: {plain(error)}", error=True)
@@ -368,6 +368,6 @@ def plain(error: Exception) -> str:
         if isinstance(error.filename, str):
             text += f": {Path(error.filename).name}"
     else:
-        text = str(error).strip().partition("\n")[0][:300]
+        text = told(error).strip().partition("\n")[0][:300]
     text = _PATH.sub(lambda match: "…/" + re.split(r"[/\\]", match[0])[-1], text)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -16,7 +16,9 @@ import pytest
 from hermes_core.adapter import Sent
 from hermes_core.commands import Command, Context, command
 from hermes_core.config import ModelSettings
+from hermes_core.errors import ToolError
 from hermes_core.hookspecs import hookimpl
+from hermes_core.job import JobState
 from hermes_core.messages import Outgoing, ToolCall
 from hermes_core.models import Delta, Model, ModelFactory, Opaque, Request, Stop, Text
 from hermes_core.plugins import Plugins
@@ -24,14 +26,35 @@ from hermes_core.store.sqlite import SQLiteStore
 from hermes_core.testing.bed import Bed
 from hermes_core.testing.platform import FakePlatform
 from hermes_core.testing.virtual import run
-from hermes_core.tools import Tool, tool
+from hermes_core.tools import AsyncTool, Tool, async_tool, tool
 
 
 class OutOfLine(BaseException):
     """What no `except Exception` catches."""
 
 
-FAULTS = [ValueError("no"), asyncio.CancelledError(), SystemExit(7), OutOfLine("no")]
+class Unspeakable(Exception):
+    """What cannot even say what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+class UnspeakableFault(ToolError):
+    """The same as an error that is meant to be read."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+FAULTS = [
+    ValueError("no"),
+    asyncio.CancelledError(),
+    SystemExit(7),
+    OutOfLine("no"),
+    Unspeakable(),
+    UnspeakableFault("no"),
+]
 names = pytest.mark.parametrize("fault", FAULTS, ids=lambda one: type(one).__name__)
 
 
@@ -107,6 +130,31 @@ def test_p2_a_tool_may_raise_anything_and_the_model_reads_that_it_failed(
     async def story() -> None:
         async with Bed(tmp_path, [[ToolCall("1", "bad", "{}")], "I see"], plugins=[Tools(fault)]) as bed:
             assert await bed.say("go") == "I see"
+
+    run(story())
+
+
+@names
+def test_p2_a_job_may_raise_anything_and_has_failed(tmp_path: Path, fault: BaseException) -> None:
+    class Jobs:
+        @hookimpl
+        def hermes_async_tools(self) -> Iterable[AsyncTool]:
+            @async_tool
+            async def bad() -> str:
+                """Fail."""
+                raise fault
+
+            return [bad]
+
+    async def story() -> None:
+        start = [ToolCall("1", "start_bad", '{"idempotency_key": "k"}')]
+        async with Bed(tmp_path, [start, "ok", "I see"], plugins=[Jobs()]) as bed:
+            await bed.say("go")
+            await asyncio.sleep(1)
+            await bed.platform.settled()
+            (job,) = await bed.store.jobs()
+            assert job.state is JobState.FAILED
+            assert any("job_failed" in text for text in bed.model.texts())
 
     run(story())
 
