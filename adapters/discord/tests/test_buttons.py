@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,3 +124,30 @@ async def test_d5_a_question_whose_post_was_cut_stands_once_and_has_its_buttons(
         labels = [one["label"] for row in discord.mine(chat)[0]["components"] for one in row["components"]]
         assert labels == ["Yes", "No", "Other"]
         assert len(discord.mine(chat)) == 1
+
+
+async def test_d1_a_press_that_comes_again_while_it_is_being_taken_is_left(
+    tmp_path: Path, discord: FakeDiscord, caplog: pytest.LogCaptureFixture
+) -> None:
+    chat, store = discord.direct(), FullStore()
+    async with Bench(tmp_path, discord, store=store) as bench:
+        adapter: Any = bench.runtime.services.adapters["discord"]
+        await ask(bench, chat)
+        store.slow.clear()
+        pressed = await discord.press(chat, "ann", "No")
+        await discord.interact_again()
+        await discord.say(discord.direct("bob"), "bob", "behind it")
+        await until(lambda: adapter._intake.latest)  # so both were told
+        store.slow.set()
+        await bench.heard(chat, 2)
+        assert pressed.answered == 6
+        assert len(discord.calls("POST", "/callback")) == 1
+        assert "failed" not in caplog.text
+
+
+async def test_nothing_of_a_button_is_kept_in_memory(tmp_path: Path, discord: FakeDiscord) -> None:
+    chat = discord.direct()
+    async with Bench(tmp_path, discord) as bench:
+        await ask(bench, chat)
+        adapter: Any = bench.runtime.services.adapters["discord"]
+        assert not adapter._line._connection._view_store._views

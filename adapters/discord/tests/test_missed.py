@@ -207,7 +207,11 @@ async def test_d8_a_channel_that_was_deleted_is_looked_for_once(tmp_path: Path, 
     book.meet(gone, f"discord:{discord.me['id']}:{gone}", None, "1")
     book.write()
     del discord.world.channels[gone]
-    for _ in range(2):
-        async with Bench(tmp_path, discord):
-            await until(lambda: discord.calls("GET", f"{gone}/messages"))
+    store, other = MemoryStore(), discord.direct("bob")
+    for number in (1, 2):
+        async with Bench(tmp_path, discord, store=store) as bench:
+            await discord.say(other, "bob", f"hello {number}")
+            await bench.heard(other, number)
+            known = other if number == 2 else gone  # read in this order
+            await until(lambda known=known: discord.calls("GET", f"{known}/messages"))  # type: ignore[misc]
     assert [one.status for one in discord.calls("GET", f"{gone}/messages")] == [404]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hermes_core.adapter import Progress
+from hermes_core.adapter import Activity, Progress, Working
 from hermes_core.errors import ModelError
 from hermes_core.messages import ToolCall
 from hermes_core.testing.model import Hold, Script
@@ -173,14 +174,21 @@ async def test_case_42_typing_is_shown_while_a_turn_thinks_and_not_after_it(
         assert discord.typing == [chat]
 
 
-async def test_case_42_typing_ends_with_a_turn_that_fails(tmp_path: Path, discord: FakeDiscord) -> None:
+async def test_case_42_typing_ends_with_a_turn_that_fails_or_ends_without_a_word(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
     chat, hold = discord.direct(), Hold()
     async with Bench(tmp_path, discord, [[hold, ModelError("The model is out.")]]) as bench:
+        adapter: Any = bench.runtime.services.adapters["discord"]
         await discord.say(chat, "ann", "think")
         await until(lambda: discord.typing == [chat])
         hold.release()
         await until(lambda: "The model is out." in "".join(discord.texts(chat)))
-        assert bench.runtime.services.adapters["discord"]._typing.due(1e12)[0] == []  # type: ignore[attr-defined]
+        assert adapter._typing.due(1e12)[0] == []
+        adapter.show(bench.address(chat), Working(Activity("tool")))
+        await until(lambda: discord.typing == [chat, chat])
+        adapter.show(bench.address(chat), Working(Activity("idle")))
+        assert adapter._typing.due(1e12)[0] == []
 
 
 async def test_case_33_sending_editing_and_typing_together_stay_within_what_a_channel_is_allowed(

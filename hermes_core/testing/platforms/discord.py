@@ -34,6 +34,7 @@ class FakeDiscord(Rest):
         super().__init__(rates)
         self.base_url = ""
         self._runner: web.AppRunner | None = None
+        self._interacted: dict[str, Any] = {}
 
     async def __aenter__(self) -> Self:
         app = web.Application(middlewares=[self.middle], client_max_size=2 * LARGEST_REQUEST)
@@ -148,8 +149,13 @@ class FakeDiscord(Rest):
             member = {"roles": [], "joined_at": "2024-01-01T00:00:00+00:00", "flags": 0, "permissions": "0"}
             member |= {"deaf": False, "mute": False, "nick": None, "user": self.person(name)}
             data |= {"guild_id": self.world.guild, "member": member}
+        self._interacted = data
         await self.gateway.dispatch("INTERACTION_CREATE", data)
         return one
+
+    async def interact_again(self) -> None:
+        """Deliver the last use of a command or button once more."""
+        await self.gateway.dispatch("INTERACTION_CREATE", self._interacted)
 
     # -- as a test
 
