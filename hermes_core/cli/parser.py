@@ -16,7 +16,9 @@ from hermes_core.cli import (
     chat,
     config_show,
     control,
+    conversations,
     doctor,
+    init,
     jobs,
     pair,
     plugins_check,
@@ -71,6 +73,10 @@ COMMANDS: Final[tuple[Command, ...]] = (
     pair.LIST,
     pair.APPROVE,
     pair.REVOKE,
+    conversations.LIST,
+    conversations.SHOW,
+    conversations.EXPORT,
+    init,
     doctor,
 )
 """Every command, in the order in which the help lists them."""
@@ -78,6 +84,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
 GROUPS: Final = {
     "adapters": "packages for chat platforms",
     "config": "what is set, and where it comes from",
+    "conversations": "what was said, and what waits",
     "jobs": "what runs outside of turns",
     "control": "what is changed about commands and tools",
     "pair": "who may talk to the agent",

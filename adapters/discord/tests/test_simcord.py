@@ -32,6 +32,9 @@ class Echo:
         """One."""
         return (KnownCommand("status", "tells how it stands", "/status"),)
 
+    def alive(self) -> None:
+        """A sign of life."""
+
     def ready(self) -> None:
         """Nothing waits for it."""
 

@@ -25,24 +25,11 @@ def setup() -> Setup:
         "slack",
         "Slack",
         (
-            Question(
-                "mode",
-                "How Slack reaches the agent: socket needs no public address, http does",
-                default="socket",
-                choices=("socket", "http"),
-            ),
             Question("bot_token_env", "The Bot User OAuth Token (xoxb-…)", variable="SLACK_BOT_TOKEN"),
             Question(
                 "app_token_env",
-                "The App-Level Token with connections:write (xapp-…), for mode socket",
+                "The App-Level Token with connections:write (xapp-…)",
                 variable="SLACK_APP_TOKEN",
-                optional=True,
-            ),
-            Question(
-                "signing_secret_env",
-                "The Signing Secret, for mode http",
-                variable="SLACK_SIGNING_SECRET",
-                optional=True,
             ),
         ),
         guide=_guide,
@@ -51,14 +38,14 @@ def setup() -> Setup:
 
 
 def _guide(answers: Mapping[str, str], commands: tuple[KnownCommand, ...]) -> str:
-    url = (answers.get("public_url") or "https://YOUR.HOST") if answers.get("mode") == "http" else ""
-    made = manifest(commands, public_url=url)
+    made = manifest(commands, public_url="https://YOUR.HOST" if answers.get("mode") == "http" else "")
     lines = [
         "At https://api.slack.com/apps choose Create New App, From a manifest, and paste this:",
         "",
         json.dumps(made.content, indent=2, ensure_ascii=False),
         "",
-        "Then Install to Workspace. The tokens stand under OAuth & Permissions (xoxb-…) and Basic Information.",
+        "Then Install to Workspace. Under OAuth & Permissions stands the bot token (xoxb-…). Under Basic Information",
+        "generate an App-Level Token with the scope connections:write (xapp-…).",
     ]
     if made.left_out:
         lines.append(

@@ -1,0 +1,288 @@
+"""`hermes init`: asks what a run needs, checks it for real, and writes `hermes.toml`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from hermes_core.cli.common import debugging, print_line
+from hermes_core.errors import HermesError
+
+if TYPE_CHECKING:
+    from hermes_core.adapter import KnownCommand
+    from hermes_core.checks import Question, Setup
+    from hermes_core.cli.asking import Asker
+
+NAME: tuple[str, ...] = ("init",)
+HELP = "ask for model, platforms and owner, check them, and write hermes.toml"
+
+_HEAD: Final = (
+    "# Written by `hermes init`. `hermes config show` lists every key.\n"
+    "# Secrets stand in the environment, and here only the names of their variables.\n\n"
+)
+_VARIABLES: Final = "hermes.env"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--file", metavar="FILE", default="hermes.toml", help="what to write (default: ./hermes.toml)"
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="ask nothing: take the defaults and what --set says"
+    )
+    parser.add_argument("--offline", action="store_true", help="check nothing that needs the network")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Ask, check, write. Nothing is written before the end, and no file is replaced without asking."""
+    from hermes_core.cli.asking import Defaults, Terminal
+    from hermes_core.cli.logs import log_nowhere
+
+    if not options.yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise HermesError(
+            "hermes init asks questions, and this is no terminal.", "Take the defaults: hermes init --yes"
+        )
+    if not debugging(options):
+        log_nowhere()
+    file = Path(options.file)
+    asker: Asker = Defaults() if options.yes else Terminal()
+    there = file.exists()
+    if there and options.yes:
+        raise HermesError(f"{file} is there already, and is left as it is.", "Name another one: --file FILE")
+    if there and not asker.yes(f"{file} is there already. Replace it at the end?", default=False):
+        print_line("Nothing was changed.")
+        return 0
+    form = _Form(asker, _given(options.set), options)
+    while True:
+        form.ask()
+        if form.well() or asker.yes("Write it all the same? No asks again.", default=True):
+            break
+    form.write(file, replace=there)
+    return 0
+
+
+class _Form:
+    """What is to be written: `tables` for the config, `secrets` by the name of their variable."""
+
+    def __init__(self, asker: Asker, tables: dict[str, Any], options: argparse.Namespace) -> None:
+        self._asker = asker
+        self._options = options
+        self.tables = tables
+        self.secrets: dict[str, str] = {}
+
+    # -- asking
+
+    def ask(self) -> None:
+        """All questions; what was answered before is the default."""
+        setups, commands = self._setups()
+        models = {one.name: one for one in setups if one.table == "model"}
+        model = self.tables.setdefault("model", {})
+        known = sorted({"demo", *models, *([model["provider"]] if "provider" in model else [])})
+        print_line("\nThe model. demo is a built-in stand-in that needs nothing.")
+        model["provider"] = self._asker.choice("Which provider", known, model.get("provider", "demo"))
+        if model["provider"] in models:
+            self._set_up(models[model["provider"]], model, commands)
+        for setup in setups:
+            if setup.table == "adapters":
+                print_line(f"\n{setup.title}.")
+                section = self.tables.setdefault("adapters", {}).setdefault(setup.name, {"enabled": True})
+                self._set_up(setup, section, commands)
+                self._owner(setup)
+
+    def _setups(self) -> tuple[list[Setup], tuple[KnownCommand, ...]]:
+        """What the chosen packages want to know. A package is loaded only when it was chosen (P4)."""
+        import asyncio
+
+        from hermes_core.adapter import KnownCommand
+        from hermes_core.config import Config
+        from hermes_core.plugins import load
+
+        chosen = self._chosen()
+        plugins = load(Config.of({"plugins": {name: {"enabled": True} for name in chosen}}))
+        for info in plugins.infos.values():
+            if info.enabled and info.problem:
+                print_line(f"{info.name} cannot be used: {info.problem}")
+            if info.name in chosen:
+                for table, names in (
+                    ("adapters", info.adapters),
+                    ("plugins", () if info.adapters else (info.name,)),
+                ):
+                    for name in names:
+                        self.tables.setdefault(table, {}).setdefault(name, {})["enabled"] = True
+        given = asyncio.run(plugins.each("hermes_setup"))
+        commands = tuple(
+            KnownCommand(one.name, one.help, one.usage, one.aliases) for one in plugins.commands.all()
+        )
+        return [setup for brought in given for setup in brought or ()], commands
+
+    def _chosen(self) -> list[str]:
+        from importlib.metadata import entry_points
+
+        from hermes_core.config import DEFAULT_PACKAGES
+
+        on = {key.partition(".")[2] for key, default in DEFAULT_PACKAGES.items() if default}
+        print_line("Packages that are installed here and off by default:")
+        chosen = []
+        for point in sorted(entry_points(group="hermes"), key=lambda one: one.name):
+            if point.name in on:
+                continue
+            about = point.dist.metadata["Summary"] if point.dist is not None else ""
+            given = [self.tables.get(table, {}).get(point.name) for table in ("adapters", "plugins")]
+            before = any(one is not None and one.get("enabled", True) for one in given)
+            if self._asker.yes(f"Use {point.name} ({about or 'no description'})?", default=before):
+                chosen.append(point.name)
+            else:
+                for table in ("adapters", "plugins"):
+                    self.tables.get(table, {}).pop(point.name, None)
+        return chosen
+
+    def _set_up(self, setup: Setup, section: dict[str, Any], commands: tuple[KnownCommand, ...]) -> None:
+        plain = [one for one in setup.questions if not one.variable]
+        for question in plain:
+            self._plain(question, section)
+        answers = {key: str(value) for key, value in section.items()}
+        if guide := setup.guide(answers, commands):
+            print_line(guide)
+        for question in setup.questions:
+            if question.variable:
+                self._secret(question, section)
+
+    def _plain(self, question: Question, section: dict[str, Any]) -> None:
+        default = str(section.get(question.key, question.default))
+        if question.choices:
+            answer = self._asker.choice(question.text, question.choices, default)
+        else:
+            answer = self._asker.text(question.text, default, needed=not question.optional)
+        if answer:
+            section[question.key] = answer
+        else:
+            section.pop(question.key, None)
+
+    def _secret(self, question: Question, section: dict[str, Any]) -> None:
+        variable = section.get(question.key, question.variable)
+        known = variable in self.secrets or bool(os.environ.get(variable))
+        hint = f"; {variable} is set, Enter keeps it" if known else ""
+        needed = not (known or question.optional or self._options.yes)
+        answer = self._asker.secret(f"{question.text}{hint}", needed=needed)
+        if answer:
+            self.secrets[variable] = answer
+        if answer or known or not question.optional:
+            section[question.key] = variable
+        else:
+            section.pop(question.key, None)
+
+    def _owner(self, setup: Setup) -> None:
+        print_line(
+            f"Who is the owner of this agent? {setup.person}." if setup.person else "Who is the owner?"
+        )
+        person = self._asker.text("Your user id there; empty: decide later, see `hermes pair`")
+        owners: list[str] = self.tables.setdefault("access", {}).setdefault("owners", [])
+        if person and f"{setup.name}:{person}" not in owners:
+            owners.append(f"{setup.name}:{person}")
+
+    # -- checking
+
+    def well(self) -> bool:
+        """Check what was answered, as `hermes doctor` does; whether nothing is broken."""
+        import asyncio
+
+        from hermes_core.checks import Level
+        from hermes_core.cli.checkup import Result, checkup, patience
+        from hermes_core.cli.doctor import gathered, lines
+        from hermes_core.config import Config
+        from hermes_core.errors import ConfigError
+
+        print_line("\nChecking …")
+        try:
+            config = Config.of(self.tables, {**os.environ, **self.secrets})
+        except ConfigError as error:
+            print_line(f"BROKEN  {error}")
+            return False
+
+        async def look() -> list[Result]:
+            checks, faults = await gathered(config, offline=self._options.offline)
+            with patience(checks):
+                return [*await checkup(checks), *faults]
+
+        results = asyncio.run(look())
+        for line in lines(results):
+            print_line(config.secrets.hide(line))
+        print_line()
+        return all(one.level is not Level.BROKEN for one in results)
+
+    # -- writing
+
+    def write(self, file: Path, *, replace: bool) -> None:
+        """The config and, where a secret was typed and that is wanted, a file that only this user can read."""
+        import tomli_w
+
+        from hermes_core.cli.files import write_new
+
+        text = _HEAD + tomli_w.dumps({name: table for name, table in self.tables.items() if table})
+        write_new(file, text, 0o644, replace=replace)
+        print_line(f"Written: {file}")
+        variables = file.with_name(_VARIABLES)
+        keep = f"Keep the secrets that you typed in {variables}, readable by you alone?"
+        kept = bool(self.secrets) and self._asker.yes(keep, default=True) and self._keep(variables)
+        missing = sorted(self._variables() - set(os.environ) - set(self.secrets if kept else ()))
+        if missing:
+            print_line(f"Set before the start: {', '.join(missing)}")
+        self._next(file)
+
+    def _keep(self, variables: Path) -> bool:
+        """Whether they are kept now."""
+        import shlex
+
+        from hermes_core.cli.files import write_new
+
+        there = variables.exists()
+        if there and not self._asker.yes(f"{variables} is there already. Replace it?", default=False):
+            print_line("It is left as it is.")
+            return False
+        text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(self.secrets.items()))
+        write_new(variables, text, 0o600, replace=there)
+        print_line(f"Written: {variables}; read it before the start: set -a; . ./{variables}; set +a")
+        return True
+
+    def _variables(self) -> set[str]:
+        """The variables that the config names."""
+        found: set[str] = set()
+
+        def walk(table: dict[str, Any]) -> None:
+            for key, value in table.items():
+                if isinstance(value, dict):
+                    walk(value)
+                elif key.endswith("_env") and value:
+                    found.add(value)
+
+        walk(self.tables)
+        return found
+
+    def _next(self, file: Path) -> None:
+        option = "" if file == Path("hermes.toml") else f" --config {file}"
+        start = "run" if self.tables.get("adapters") else "chat"
+        print_line(f"Start it: hermes {start}{option}")
+
+
+def _given(settings: list[str]) -> dict[str, Any]:
+    """The tables of `--set`; a value is TOML where it can be read as that, else a text."""
+    import tomllib
+
+    tables: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        *path, last = key.strip().split(".")
+        if not equals or not path or not all((*path, last)):
+            raise HermesError(f"--set {setting[:60]}: this is no setting.", "Write --set section.key=value.")
+        table = tables
+        for part in path:
+            table = table.setdefault(part, {})
+        try:
+            table[last] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            table[last] = value
+    return tables

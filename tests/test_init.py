@@ -1,0 +1,224 @@
+"""`hermes init` as people meet it: at a real terminal, against a strict Telegram and Slack; and without one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import sys
+import tomllib
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+import hermes_core
+from hermes_core.cli.files import write_new
+from hermes_core.config import DEFAULT_PACKAGES, Config
+from hermes_core.errors import HermesError
+from hermes_core.testing.platforms.slack import FakeSlack
+from hermes_core.testing.platforms.telegram import TelegramServer
+from tests.test_cli import hermes
+
+WRONG = "42:wrong-and-secret"
+
+
+class Person:
+    """Somebody at a terminal."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        own = {name: one for name, one in os.environ.items() if not name.startswith("HERMES")}
+        own = {name: one for name, one in own.items() if not name.endswith(("_TOKEN", "_SECRET", "_KEY"))}
+        own |= {"HOME": str(folder), "PYTHONPATH": str(Path(hermes_core.__file__).parents[1]), "TERM": "dumb"}
+        settings = ("--set", f"runtime.data_dir={folder / 'data'}")
+        self.child: Any = pexpect.spawn(
+            sys.executable,
+            ["-m", "hermes_core", "init", *settings, *words],
+            cwd=str(folder),
+            env=own,
+            encoding="utf-8",
+            timeout=30,
+            dimensions=(40, 200),
+        )
+        self.seen = ""
+
+    def asked(self, question: str) -> None:
+        self.child.expect_exact(question)
+        self.seen += self.child.before + self.child.after
+
+    def answers(self, question: str, answer: str) -> None:
+        self.asked(question)
+        self.child.sendline(answer)
+
+    def types_unseen(self, question: str, secret: str) -> None:
+        """A secret is typed once the terminal shows nothing of it."""
+        self.asked(question)
+        assert self.child.waitnoecho(10)
+        self.child.sendline(secret)
+
+    def packages(self, *wanted: str) -> None:
+        on = {key.partition(".")[2] for key, default in DEFAULT_PACKAGES.items() if default}
+        for name in sorted({point.name for point in entry_points(group="hermes")} - on):
+            self.answers(f"Use {name} (", "y" if name in wanted else "n")
+
+    def ends(self, code: int = 0) -> None:
+        self.child.expect(pexpect.EOF)
+        self.seen += self.child.before
+        self.child.close()
+        assert self.child.exitstatus == code, self.seen
+
+
+async def at_a_terminal(meet: Callable[[], None]) -> None:
+    await asyncio.to_thread(meet)
+
+
+async def test_a_bot_is_set_up_checked_and_written_and_a_wrong_token_is_said_so(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram:
+
+        def meet() -> None:
+            person = Person(tmp_path, "--set", f"adapters.telegram.base_url={telegram.base_url}")
+            person.packages("telegram")
+            person.answers("Which provider", "")
+            person.asked("@BotFather")
+            person.types_unseen("The bot's token", WRONG)
+            person.answers("Your user id there", "42")
+            person.asked("Telegram does not accept the token")
+            person.answers("Write it all the same?", "n")
+            person.packages("telegram")
+            person.answers("Which provider", "")
+            person.types_unseen("TELEGRAM_BOT_TOKEN is set, Enter keeps it", telegram.token)
+            person.answers("Your user id there", "42")
+            person.asked("the bot is @hermes_bot")
+            person.answers("Keep the secrets", "y")
+            person.asked("Start it: hermes run")
+            person.ends()
+            assert WRONG not in person.seen
+            assert telegram.token not in person.seen
+
+        await at_a_terminal(meet)
+        text = (tmp_path / "hermes.toml").read_text()
+        assert telegram.token not in text
+        assert tomllib.loads(text) == {
+            "runtime": {"data_dir": str(tmp_path / "data")},
+            "model": {"provider": "demo"},
+            "adapters": {
+                "telegram": {
+                    "base_url": telegram.base_url,
+                    "enabled": True,
+                    "token_env": "TELEGRAM_BOT_TOKEN",
+                }
+            },
+            "access": {"owners": ["telegram:42"]},
+        }
+        variables = tmp_path / "hermes.env"
+        assert variables.read_text() == f"TELEGRAM_BOT_TOKEN={telegram.token}\n"
+        assert stat.S_IMODE(variables.stat().st_mode) == 0o600
+        done = await asyncio.to_thread(hermes, tmp_path, "doctor", TELEGRAM_BOT_TOKEN=telegram.token)
+        assert done.code == 0, done.out
+
+
+async def test_slack_gets_its_manifest_before_its_tokens_are_asked_for(tmp_path: Path) -> None:
+    async with FakeSlack() as slack:
+
+        def meet() -> None:
+            person = Person(tmp_path, "--set", f"adapters.slack.base_url={slack.base_url}")
+            person.packages("slack")
+            person.answers("Which provider", "demo")
+            person.asked('"display_information"')
+            person.asked('"/stop"')
+            person.types_unseen("The Bot User OAuth Token", slack.bot_token)
+            person.types_unseen("The App-Level Token", slack.app_token)
+            person.answers("Your user id there", "")
+            person.asked("over Socket Mode")
+            person.asked("Written: hermes.toml")
+            person.answers("Keep the secrets", "n")
+            person.asked("Set before the start: SLACK_APP_TOKEN, SLACK_BOT_TOKEN")
+            person.ends()
+
+        await at_a_terminal(meet)
+    config = Config.of(tomllib.loads((tmp_path / "hermes.toml").read_text()))
+    assert config.enabled("slack")
+    assert config.access.owners == ()
+    assert not (tmp_path / "hermes.env").exists()
+
+
+def test_a_model_server_that_is_not_there_is_said_so_and_one_may_go_on(tmp_path: Path) -> None:
+    person = Person(tmp_path)
+    person.packages()
+    person.answers("Which provider", "openai")
+    person.answers("The model's name", "small")
+    person.answers("The server's address", "http://127.0.0.1:9/v1")
+    person.types_unseen("The API key", "")
+    person.asked("BROKEN  model")
+    person.answers("Write it all the same?", "y")
+    person.asked("Start it: hermes chat")
+    person.ends()
+    model = Config.of(tomllib.loads((tmp_path / "hermes.toml").read_text())).model
+    assert (model.provider, model.name, model.base_url, model.api_key_env) == (
+        "openai",
+        "small",
+        "http://127.0.0.1:9/v1",
+        "",
+    )
+
+
+def test_the_end_of_the_input_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    person = Person(tmp_path)
+    person.asked("Use ")
+    person.child.sendeof()
+    person.ends(1)
+    assert "nothing was written" in person.seen
+    assert not (tmp_path / "hermes.toml").exists()
+
+
+def test_a_file_that_is_there_is_only_replaced_when_somebody_says_so(tmp_path: Path) -> None:
+    (tmp_path / "hermes.toml").write_text("# mine\n")
+    person = Person(tmp_path)
+    person.answers("hermes.toml is there already. Replace it", "")
+    person.asked("Nothing was changed.")
+    person.ends()
+    done = hermes(tmp_path, "init", "--yes")
+    assert done.code == 1
+    assert "is left as it is" in done.err
+    assert (tmp_path / "hermes.toml").read_text() == "# mine\n"
+
+
+def test_without_a_terminal_it_takes_the_defaults_where_it_is_told_to_and_else_nothing(
+    tmp_path: Path,
+) -> None:
+    asked = hermes(tmp_path, "init")
+    assert asked.code == 1
+    assert "hermes init --yes" in asked.err
+    assert list(tmp_path.iterdir()) == []
+    settings = ("--set", "http.port=0", "--set", 'access.allow=["telegram:*"]', "--set", "model.name=small")
+    done = hermes(tmp_path, "init", "--yes", "--file", "own/my.toml", *settings)
+    assert done.code == 0, done.err
+    assert tomllib.loads((tmp_path / "own/my.toml").read_text()) == {
+        "http": {"port": 0},
+        "access": {"allow": ["telegram:*"]},
+        "model": {"provider": "demo", "name": "small"},
+    }
+    assert "hermes chat --config own/my.toml" in done.out
+    assert hermes(tmp_path, "config", "show", "--config", "own/my.toml").code == 0
+
+
+def test_a_chosen_platform_whose_token_is_not_set_is_written_with_what_to_set(tmp_path: Path) -> None:
+    done = hermes(tmp_path, "init", "--yes", "--offline", "--set", "adapters.telegram.enabled=true")
+    assert done.code == 0, done.err
+    assert "Set before the start: TELEGRAM_BOT_TOKEN" in done.out
+    written = tomllib.loads((tmp_path / "hermes.toml").read_text())
+    assert written["adapters"] == {"telegram": {"enabled": True, "token_env": "TELEGRAM_BOT_TOKEN"}}
+
+
+def test_a_file_that_came_meanwhile_is_not_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "hermes.toml"
+    path.write_text("# of somebody else\n")
+    with pytest.raises(HermesError, match="is there already"):
+        write_new(path, "new", 0o600, replace=False)
+    assert [one.name for one in tmp_path.iterdir()] == ["hermes.toml"]
+    assert path.read_text() == "# of somebody else\n"
+    write_new(path, "new", 0o600, replace=True)
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
