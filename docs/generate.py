@@ -306,6 +306,18 @@ def _declared() -> Iterator[tuple[str, Features]]:
             yield name, loaded.adapters[name].open({"data_dir": Path(folder)}).features
 
 
+# ---- testing
+
+
+def public_modules() -> str:
+    """The modules of the core that plugins may import."""
+    from hermes_core.testing.review_code import PUBLIC
+
+    lines = ["| module | what it is |", "|---|---|"]
+    lines.extend(f"| `hermes_core.{name}` | {_sentence(name)} |" for name in sorted(PUBLIC))
+    return "\n".join(lines) + "\n"
+
+
 PARTS: Final[dict[str, Callable[[], str]]] = {
     "floors": floors,
     "hooks": hooks,
@@ -315,6 +327,7 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
     "job-diagram": job_diagram,
     "metrics": metrics,
     "packages": packages,
+    "public-modules": public_modules,
     "platforms": platforms,
     "rooms": rooms,
     "tools": tools,
