@@ -62,7 +62,13 @@ def error_of(error: SlackApiError) -> str:
     """Slack's own word for what went wrong; "" where the answer was none of its."""
     data = getattr(error.response, "data", None)
     word = data.get("error") if isinstance(data, Mapping) else None
-    return word if isinstance(word, str) else ""
+    if isinstance(word, str):
+        return word
+    return "unknown_method" if _status(error) == 404 else ""  # a compatible server that has less than Slack
+
+
+def _status(error: SlackApiError) -> int:
+    return int(getattr(error.response, "status_code", None) or getattr(error.response, "status", None) or 0)
 
 
 def word_of(error: SendError) -> str:
@@ -83,7 +89,7 @@ def send_error(error: Exception) -> SendError:
 
 def _refused(error: SlackApiError) -> SendError:
     word = error_of(error)
-    status = getattr(error.response, "status_code", None) or getattr(error.response, "status", 0)
+    status = _status(error)
     if status == 429 or word in ("ratelimited", "rate_limited"):
         return SendError("Slack asks to send more slowly.", retry_after=_retry_after(error.response))
     if word in _NEVER:
