@@ -120,6 +120,7 @@ class Conduct:
         self._halted: asyncio.Future[None] = loop.create_future()
         self._stopping: asyncio.Task[Any] | None = None
         self._drafts = 0
+        self._resumed = False  # a former run may have shown something (R3)
         self._prompt: tuple[Item, ...] = ()
         self._report: Interruption | None = None
         self._jobs: TurnJobs = NoJobs()
@@ -143,6 +144,7 @@ class Conduct:
         enter(Trace(self._owner.address, self.number))
         if self._services.plugins.asks("hermes_turn_started"):
             self._beside("hermes_turn_started", turn=self.number, entries=tuple(self._entries))
+        self._resumed = isinstance(start, OpenTurn)
         end, text = TurnEnd.INTERRUPTED, ""
         try:
             await self._prepare(start)
@@ -301,7 +303,8 @@ class Conduct:
 
     async def _finish(self, end: TurnEnd, text: str) -> None:
         services, owner = self._services, self._owner
-        if self._drafts > services.never_shown(owner.address) and end is not TurnEnd.COMPLETED:
+        seen = self._drafts > services.never_shown(owner.address) or self._resumed
+        if seen and end is not TurnEnd.COMPLETED:
             services.show(owner.address, Broken(self.number, end.value))
         # halted before it was prepared: its prompt stands in history all the same
         items = self._turn.kept() if self._turn is not None else self._prompt

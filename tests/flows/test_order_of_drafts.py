@@ -10,6 +10,7 @@ from hermes_core.adapter import Broken, Drafted, Sent, Shown
 from hermes_core.errors import SendError
 from hermes_core.messages import Address, Outgoing
 from hermes_core.testing.bed import Bed
+from hermes_core.testing.memory import MemoryStore
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platform import FakePlatform
 from hermes_core.testing.virtual import run
@@ -75,5 +76,24 @@ def test_drafts_that_nobody_saw_are_forgotten_when_their_turn_ends(tmp_path: Pat
             await screen.settled()
             assert screen.screen[:3] == ["draft 1: one", "whole: one", "whole: two"]
             assert not [line for line in screen.screen if line.startswith(("draft 2", "draft 3", "broken"))]
+
+    run(main())
+
+
+def test_a_turn_that_is_stopped_after_a_restart_breaks_off_what_was_shown_before_r3(tmp_path: Path) -> None:
+    async def main() -> None:
+        store, holds = MemoryStore(), [Hold(), Hold()]
+        async with Bed(tmp_path, [["half of it", holds[0]]], platform=Screen(), store=store) as first:
+            await first.platform.say("tell me")
+            await holds[0].reached.wait()
+        screen = Screen()
+        async with Bed(
+            tmp_path, [[holds[1], "all of it"]], plugins=[BusyPlugin()], platform=screen, store=store
+        ):
+            await holds[1].reached.wait()
+            await screen.say("/stop")
+            await screen.settled()
+            assert screen.screen.count("broken 1") == 1
+            assert [line for line in screen.screen if line.startswith("draft")] == []
 
     run(main())

@@ -81,6 +81,9 @@ class Writing:
         self.budget = budget
         self.drafts = drafts
         self._left = drafts.left()  # of a former run
+        self._dead: list[
+            tuple[Address, Draft]
+        ] = []  # of those, what is to be closed once there is a connection
         self._lines: dict[tuple[Address, str], list[_Line]] = {}  # of turns that are being written
         self._whole: dict[str, _Line] = {}  # by the key of what is being sent
         self._found: dict[str, tuple[Slot, ...]] = {}  # what `find` saw of texts that are not complete
@@ -94,6 +97,8 @@ class Writing:
         """A connection is there: its calls, and who owns the tasks that write."""
         self._posts, self._files, self._group = posts, files, group
         self._open.set()
+        while self._dead:
+            begin(group, self._close(*self._dead.pop()))
         for turn, lines in list(self._lines.items()):
             for line in list(lines):
                 begin(group, self._show(turn, line))
@@ -132,6 +137,8 @@ class Writing:
         if lines:
             lines[-1].live.tell(Stopped(INTERRUPTED))
             lines[-1].whole.set()
+        else:  # what a former run showed of it
+            self._taken_up(address, "")
 
     async def _show(self, turn: tuple[Address, str], line: _Line) -> None:
         try:
@@ -175,6 +182,8 @@ class Writing:
                 self.drafts.forget(draft)
             elif self._group is not None:
                 begin(self._group, self._close(address, draft))
+            else:
+                self._dead.append((address, draft))
         return slots
 
     async def _close(self, address: Address, draft: Draft) -> None:

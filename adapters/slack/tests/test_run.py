@@ -55,11 +55,11 @@ class Program:
 
 @contextlib.asynccontextmanager
 async def running(
-    folder: Path, slack: FakeSlack, more: str = "", adapter: str = ""
+    folder: Path, slack: FakeSlack, more: str = "", adapter: str = "", pace: float = 0.005
 ) -> AsyncIterator[Program]:
     config = folder / "hermes.toml"
     config.write_text(
-        f'[runtime]\ndata_dir = "{folder / "data"}"\n[access]\nallow = ["*"]\n[plugins.demo]\npace = 0.005\n'
+        f'[runtime]\ndata_dir = "{folder / "data"}"\n[access]\nallow = ["*"]\n[plugins.demo]\npace = {pace}\n'
         f'[adapters.slack]\nbase_url = "{slack.base_url}"\n{adapter}\n{more}'
     )
     environ = {name: value for name, value in os.environ.items() if not name.startswith("HERMES")}
@@ -111,6 +111,49 @@ async def test_after_kill_9_every_accepted_message_is_answered_once_d6(
     assert "queue" in second
     assert first != second
     assert len(slack.texts("D2")) == 1
+
+
+@pytest.mark.parametrize("channel", ["D1", "C1"])
+async def test_a_text_that_kill_9_cut_off_gets_its_end_in_the_same_message_r3(
+    tmp_path: Path, slack: FakeSlack, channel: str
+) -> None:
+    """In a thread Slack still takes it for a stream of the run that is dead."""
+    async with running(tmp_path, slack, pace=0.03) as program:
+        await program.until("ready: slack")
+        ts = slack.world.say(channel, "UANN", "<@U0AGENT> count to 60")
+        thread = ts if channel == "C1" else None
+        await slack.until(lambda: "12" in "".join(slack.texts(channel, thread)), PATIENCE)
+        await program.end(signal.SIGKILL)
+    assert slack.world.streams.alive == (1 if thread else 0)
+    (cut_off,) = slack.texts(channel, thread)
+    assert "60" not in cut_off
+    (message,) = [one for one in slack.world.channel(channel).messages.values() if one.get("bot_id")]
+    async with running(tmp_path, slack) as program:
+        await program.until("ready: slack")
+        await slack.until(lambda: "60" in slack.texts(channel, thread)[0], PATIENCE)
+        await program.end(signal.SIGTERM)
+    assert len(slack.texts(channel, thread)) == 1
+    assert message["text"] == slack.texts(channel, thread)[0]
+    assert slack.world.streams.alive == 0
+
+
+async def test_a_text_of_a_turn_that_does_not_go_on_after_kill_9_gets_its_mark_r3(
+    tmp_path: Path, slack: FakeSlack
+) -> None:
+    async with running(tmp_path, slack, pace=0.03) as program:
+        await program.until("ready: slack")
+        ts = slack.world.say("C1", "UANN", "<@U0AGENT> count to 60")
+        await slack.until(lambda: "12" in "".join(slack.texts("C1", ts)), PATIENCE)
+        slack.deliver = False
+        slack.world.say("C1", "UANN", "<@U0AGENT> /stop", thread=ts)  # written while the program is down
+        await program.end(signal.SIGKILL)
+    slack.deliver = True
+    async with running(tmp_path, slack, pace=0.3) as program:
+        await program.until("ready: slack")
+        await slack.until(lambda: slack.texts("C1", ts)[0].rstrip("*_").endswith("interrupted"), PATIENCE)
+        await program.end(signal.SIGTERM)
+    assert "60" not in slack.texts("C1", ts)[0]
+    assert slack.world.streams.alive == 0
 
 
 async def test_signed_http_reaches_the_agent_through_the_shared_server(
