@@ -21,6 +21,10 @@ __all__ = ["address", "serve"]
 
 log = logging.getLogger("hermes.slack")
 
+_SHARED: Final = (
+    "if another program runs with the same app token, each of them gets only some of the messages."
+    " Stop the other one, or give it an app of its own."
+)
 _CLOSING: Final = 0.5  # seconds that saying good-bye may take
 
 
@@ -37,6 +41,9 @@ async def serve(
 
     async def listen(_: AsyncBaseSocketModeClient, message: dict[str, Any], raw: str | None) -> None:
         if message.get("type") == "hello":
+            others = int(message.get("num_connections") or 1) - 1
+            if others > 0:  # perhaps an old one of our own, which Slack has not noticed yet
+                log.warning("Slack has %d more connections of this app: %s", others, _SHARED)
             ready()
 
     socket.message_listeners.append(listen)

@@ -64,6 +64,7 @@ class House:
         *,
         http: bool = False,
         native_streams: bool = True,
+        plugins: Iterable[object] = (),
         **conversation: Any,
     ) -> None:
         self.slack = slack
@@ -75,6 +76,7 @@ class House:
             http=http,
             native_streams=native_streams,
         )
+        self._plugins = tuple(plugins)
         self._folder = folder
         self._http = http
         self._config = Config.of(
@@ -93,6 +95,7 @@ class House:
             ("scripted", self.model),
             ("basics", BasicsPlugin()),
             ("busy", BusyPlugin()),
+            *((type(one).__name__.lower(), one) for one in self._plugins),
         ):
             plugins.add(name, plugin)
         self.store = await SQLiteStore.open(self._folder)

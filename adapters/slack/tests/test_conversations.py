@@ -38,7 +38,7 @@ async def test_all_at_the_top_of_a_direct_chat_is_one_conversation_and_each_thre
         assert house.model.texts() == ["apart"]
 
 
-async def test_a_mention_in_a_channel_opens_a_thread_and_its_two_events_are_one_message(
+async def test_case_40_a_mention_in_a_channel_opens_a_thread_and_its_two_events_are_one_message(
     tmp_path: Path, slack: FakeSlack
 ) -> None:
     async with House(tmp_path, slack) as house:

@@ -58,7 +58,7 @@ async def test_what_could_not_be_kept_is_not_acknowledged_and_comes_again_d7(sla
         assert slack.envelopes[-1].body["retry_attempt"] == 1
 
 
-async def test_a_second_delivery_changes_nothing_and_is_acknowledged_like_the_first_d1(
+async def test_case_05_a_second_delivery_changes_nothing_and_is_acknowledged_like_the_first_d1(
     tmp_path: Path, slack: FakeSlack
 ) -> None:
     async with House(tmp_path, slack) as house:

@@ -20,7 +20,7 @@ def test_every_command_has_a_slash_of_its_own_and_reserved_names_get_the_prefix(
     assert json.loads(json.dumps(made.content)) == made.content
 
 
-def test_what_is_over_slacks_25_is_left_out_and_named() -> None:
+def test_case_31_what_is_over_slacks_25_is_left_out_and_named() -> None:
     made = manifest(known(*(f"c{number}" for number in range(30)), "c" * 32))
     assert len(made.content["features"]["slash_commands"]) == 25
     assert made.left_out == (*(f"c{number}" for number in range(24, 30)), "c" * 32)

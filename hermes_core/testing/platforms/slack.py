@@ -87,6 +87,8 @@ class FakeSlack:
         self.envelopes: list[Envelope] = []
         self.events: list[dict[str, Any]] = []  # every event_callback, in its order
         self.deliver = True  # False: events wait for `redeliver`, as for a server that is late
+        self.deaf = False  # True: connections stay open, and neither answer a ping nor say anything
+        self.others = 0  # connections of other programs with the same app token
         self._faults: dict[str, list[_Fault]] = {}
         self._tickets: set[str] = set()
         self._connections: list[_Connection] = []
@@ -309,7 +311,7 @@ class FakeSlack:
         if ticket not in self._tickets:
             return web.Response(status=408, text="the link is used up")
         self._tickets.discard(ticket)
-        socket = web.WebSocketResponse(autoping=True)
+        socket = web.WebSocketResponse(autoping=False)
         await socket.prepare(request)
         connection = _Connection(socket, next(self._ids))
         if len(self._connections) >= CONNECTIONS:
@@ -318,7 +320,7 @@ class FakeSlack:
             return socket
         hello = {
             "type": "hello",
-            "num_connections": len(self._connections) + 1,
+            "num_connections": len(self._connections) + 1 + self.others,
             "connection_info": {"app_id": BOT["app_id"]},
             "debug_info": {"host": "fake", "approximate_connection_time": 18060},
         }
@@ -328,7 +330,9 @@ class FakeSlack:
         self._later(self._flush())
         try:
             async for message in socket:
-                if message.type is WSMsgType.TEXT:
+                if message.type is WSMsgType.PING and not self.deaf:
+                    await socket.pong(message.data)
+                elif message.type is WSMsgType.TEXT:
                     await self._acked(connection, json.loads(message.data))
         finally:
             if connection in self._connections:
