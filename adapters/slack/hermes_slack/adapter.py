@@ -126,9 +126,7 @@ class SlackAdapter:
                 begin(group, seen.keep())
                 try:
                     if app.app_token:
-                        await socket.serve(
-                            self._bolt, app.app_token, url, ready, ping_interval=app.ping_interval
-                        )
+                        await socket.serve(self._bolt, app.app_token, url, gateway, ready, app.ping_interval)
                     else:
                         ready()
                         await asyncio.get_running_loop().create_future()

@@ -13,6 +13,7 @@ from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.web.async_client import AsyncWebClient
 
+from hermes_core.adapter import Gateway
 from hermes_slack.app import Handler
 from hermes_slack.faults import account_fault, send_error
 from hermes_slack.posts import FAILURES
@@ -29,11 +30,11 @@ _CLOSING: Final = 0.5  # seconds that saying good-bye may take
 
 
 async def serve(
-    app: AsyncApp, app_token: str, url: str, ready: Callable[[], None], *, ping_interval: float
+    app: AsyncApp, app_token: str, url: str, gateway: Gateway, ready: Callable[[], None], ping_interval: float
 ) -> None:
     """Deliver until cancelled. The client reconnects by itself; `ready` is called at each hello.
 
-    `url` is what `address` gave.
+    `url` is what `address` gave. While pings are answered the gateway is told that the connection is alive.
     """
     handler = Handler(app, app_token, logger=app.logger, ping_interval=ping_interval)
     socket = handler.client
@@ -49,7 +50,12 @@ async def serve(
     socket.message_listeners.append(listen)
     try:
         await handler.connect_async()  # type: ignore[no-untyped-call]
-        await asyncio.get_running_loop().create_future()
+        answered = None
+        while True:
+            await asyncio.sleep(2 * ping_interval)
+            if socket.last_ping_pong_time != answered:
+                answered = socket.last_ping_pong_time
+                gateway.alive()
     finally:
         await _close(socket)
 

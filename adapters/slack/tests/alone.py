@@ -25,6 +25,7 @@ class Gate:
     def __init__(self) -> None:
         self.received: list[Message] = []
         self.committed: list[float] = []
+        self.pulses = 0
         self.commits: asyncio.Queue[bool] = asyncio.Queue()
         self.is_ready = asyncio.Event()
 
@@ -62,6 +63,9 @@ class Gate:
 
     def ready(self) -> None:
         self.is_ready.set()
+
+    def alive(self) -> None:
+        self.pulses += 1
 
 
 class Connected:

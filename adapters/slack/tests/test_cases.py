@@ -151,3 +151,18 @@ async def test_case_43_a_connection_that_went_deaf_is_made_anew(tmp_path: Path, 
                 await slack.redeliver()  # what went into the deaf connection
                 await asyncio.sleep(0.05)
         assert slack.texts("D1") == ["you said: one", "you said: two"]
+
+
+async def test_case_43_the_core_is_told_that_a_connection_lives_as_long_as_pings_are_answered(
+    slack: FakeSlack,
+) -> None:
+    async with Connected(slack, ping_interval=0.05) as (_, gate), asyncio.timeout(10):
+        while gate.pulses < 3:
+            await asyncio.sleep(0.01)
+        slack.refuse("apps.connections.open", "internal_error", times=1000)  # it cannot be made anew
+        slack.deaf = True
+        before, quiet = gate.pulses, 0
+        while quiet < 40:
+            await asyncio.sleep(0.02)
+            quiet, before = (quiet + 1, before) if gate.pulses == before else (0, gate.pulses)
+        assert gate.pulses < 20
