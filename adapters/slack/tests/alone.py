@@ -58,9 +58,6 @@ class Gate:
     async def past(self, address: Address) -> list[tuple[str, str]]:
         return []
 
-    def alive(self) -> None:
-        """A sign of life."""
-
     def ready(self) -> None:
         self.is_ready.set()
 
