@@ -2,6 +2,7 @@
 
     HermesError
     ├── ConfigError          the config names something that is not there, or has the wrong type
+    ├── Incomplete           an adapter came to its end, and not all was answered or written
     ├── CommandError         a person typed a command that cannot be carried out; shown to that person
     │   ├── BadArguments     the command exists, its arguments do not fit
     │   └── NotAllowed       the command exists, this person may not use it
@@ -32,6 +33,7 @@ __all__ = [
     "CommandError",
     "ConfigError",
     "HermesError",
+    "Incomplete",
     "JobError",
     "KeyInUse",
     "ModelError",
@@ -75,6 +77,10 @@ class HermesError(Exception):
 
 class ConfigError(HermesError):
     """The config cannot be used as it is; nothing was started."""
+
+
+class Incomplete(HermesError):
+    """An adapter has come to its end in good order, and not everything was answered or written."""
 
 
 class CommandError(HermesError):

@@ -22,7 +22,7 @@ from hermes_core import processes
 from hermes_core.adapter import Adapter
 from hermes_core.config import Config
 from hermes_core.control import Control
-from hermes_core.errors import ConfigError, StoreUnwritable
+from hermes_core.errors import ConfigError, Incomplete, StoreUnwritable
 from hermes_core.files import Files
 from hermes_core.jobs.control import Control as JobControl
 from hermes_core.jobs.runner import EmbeddedJobs
@@ -283,6 +283,12 @@ class Runtime:
                 self._is_ready(name, False)
                 if len(self.services.adapters) == 1:
                     raise
+                return
+            except Incomplete as error:
+                self._is_ready(name, False)
+                if len(self.services.adapters) == 1:
+                    raise
+                log.error("adapter %s: %s", name, error)
                 return
             except Exception as error:  # the adapter's edge: it is started again, the others go on (P2)
                 pulse.down()

@@ -456,3 +456,13 @@ def test_a_plugins_section_is_checked_as_well_as_the_cores(
     with pytest.raises(ConfigError) as caught:
         config.section(table, "x", settings)
     assert [word for word in words if word not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-1"])
+def test_what_is_no_duration_is_shown_as_it_was_written(tmp_path: Path, value: str) -> None:
+    (tmp_path / "hermes.toml").write_text(f"[conversation]\nquiet = {value}\n")
+    with pytest.raises(ConfigError) as caught:
+        Config.load(tmp_path / "hermes.toml", {})
+    assert caught.value.message.endswith(
+        f'conversation.quiet must be a duration such as "30m", "90s" or a number of seconds, not {value}.'
+    )

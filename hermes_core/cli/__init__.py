@@ -1,6 +1,7 @@
 """The `hermes` command: reads the command line, runs one command, turns its errors into lines and codes.
 
-Exit codes: 0 done; 1 a fault while running; 2 the config or the command line is wrong. Each command
+Exit codes: 0 done; 1 a fault while running; 2 the config or the command line is wrong; 3 done, but not
+everything was answered. Each command
 is a module of its own and imports what it needs when it runs, so that `hermes --version` is quick.
 """
 
@@ -11,9 +12,9 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from hermes_core.cli.common import debugging
+from hermes_core.cli.common import debugging, unwritten
 from hermes_core.cli.parser import parse
-from hermes_core.errors import ConfigError, HermesError
+from hermes_core.errors import ConfigError, HermesError, Incomplete
 
 __all__ = ["main"]
 
@@ -28,12 +29,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = debugging(options)
     try:
         code = command.run(options)
-        sys.stdout.flush()
+        _flush()
         return code
+    except Incomplete as error:
+        return _report(error.message, error.advice, 3, debug)
     except HermesError as error:
         return _report(error.message, error.advice, 2 if isinstance(error, ConfigError) else 1, debug)
     except BrokenPipeError:  # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
     except KeyboardInterrupt:
         return 130
@@ -41,6 +44,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         what = " ".join(str(error).split())[:300]
         text = f"this is a fault of the program: {type(error).__name__}: {what}"
         return _report(text, "Run it again with --debug to see where it happened.", 1, debug)
+
+
+def _flush() -> None:
+    """All of the output is where it was to go; `HermesError` where it cannot be."""
+    if sys.stdout is None:  # closed at the start
+        return
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise unwritten(error) from error
+
+
+def _drop_output() -> None:
+    """What is left of it goes nowhere, or the interpreter would complain at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(message: str, advice: str, code: int, debug: bool) -> int:

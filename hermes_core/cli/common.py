@@ -8,12 +8,21 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from hermes_core.errors import ConfigError
+from hermes_core.errors import ConfigError, HermesError
 
 if TYPE_CHECKING:
     from hermes_core.config import Config
 
-__all__ = ["debugging", "load_config", "log_options", "overrides", "print_json", "print_line", "say"]
+__all__ = [
+    "debugging",
+    "load_config",
+    "log_options",
+    "overrides",
+    "print_json",
+    "print_line",
+    "say",
+    "unwritten",
+]
 
 
 def debugging(options: argparse.Namespace) -> bool:
@@ -55,12 +64,26 @@ def overrides(options: argparse.Namespace) -> dict[str, str]:
 
 def print_line(line: str = "") -> None:
     """One line of a command's result, on stdout."""
-    print(line)  # noqa: T201 - the command line's output
+    _print(line)
 
 
 def print_json(value: Any) -> None:
     """A command's result for programs, on stdout."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))  # noqa: T201
+    _print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _print(text: str) -> None:
+    try:
+        print(text)  # noqa: T201 - the command line's output
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise unwritten(error) from error
+
+
+def unwritten(error: OSError) -> HermesError:
+    """What to say where the output takes nothing."""
+    return HermesError(f"the output cannot be written: {error.strerror or error}.")
 
 
 def say(line: str) -> None:

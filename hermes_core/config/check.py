@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import re
 import types
 import typing
@@ -122,6 +123,8 @@ def unknown(key: Key, sources: Sources, known: Iterable[str]) -> ConfigError:
 
 def shown(value: Any) -> str:
     """A value as an error may show it: short, and without a password in a URL."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # nan and inf, as TOML has them; JSON does not
     text = msgspec.json.encode(masked(value), enc_hook=str).decode()
     return text if len(text) <= 60 else text[:59] + "…"
 

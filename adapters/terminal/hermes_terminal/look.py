@@ -88,19 +88,25 @@ class Look:
         )
 
     def past(self, said: Sequence[tuple[str, str]], total: int, width: int) -> str:
-        """The last texts of a conversation that goes on, dimmed; says what it leaves out."""
+        """The last texts of a conversation that goes on: what people wrote dimmed, what the agent wrote as it was
+        shown; says what it leaves out."""
         if not said:
             return ""
-        lines = [f"… {total - len(said)} earlier"] if total > len(said) else []
+        lines = [self._in(_DIM, f"… {total - len(said)} earlier")] if total > len(said) else []
         for who, text in said:
             whole = clean(text).strip("\n").expandtabs(4)
             begin = "\n".join(whole[:_PAST_TEXT].split("\n")[:_PAST_LINES])
-            shown = [part for line in begin.split("\n") for part in _wrapped(line, width - 2)]
+            if who == "user":
+                shown = [part for line in begin.split("\n") for part in _wrapped(line, width - 2)]
+                lines += [
+                    self._in(_DIM, ("  " if index else "› ") + line) for index, line in enumerate(shown)
+                ]
+            else:
+                block = self._block(Block(begin), width - 2).strip("\n")
+                lines += [f"  {line}" if line else "" for line in block.split("\n")]
             if len(whole) > len(begin):
-                shown.append(f"… {len(whole) - len(begin)} more characters")
-            lead = "› " if who == "user" else "  "
-            lines += [(lead if index == 0 else "  ") + line for index, line in enumerate(shown)]
-        return "\n" + "".join(self._in(_DIM, line) + "\n" for line in lines)
+                lines.append(self._in(_DIM, f"  … {len(whole) - len(begin)} more characters"))
+        return "\n" + "".join(f"{line}\n" for line in lines)
 
     def status(self, activity: Activity, seconds: float) -> tuple[str, str]:
         """Style and text of the status: idle, thinking, writing, tool NAME running, stopping; queued n."""

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from hermes_core.adapter import Features, Gateway, Sent, Shown
-from hermes_core.errors import SendError, StoreError, StoreUnwritable
+from hermes_core.errors import ConfigError, Incomplete, SendError, StoreError, StoreUnwritable
 from hermes_core.messages import Address, Message, Outgoing
 from hermes_terminal.clean import clean
 from hermes_terminal.lines import LineReader, LineWriter, Unwritten
@@ -57,24 +57,56 @@ class PipeAdapter:
         self._notices = LineWriter(streams.stderr)
         self._screen = streams.stdout is not None and os.isatty(streams.stdout)
         self._retry = retry
-        self._gone = False
+        self._shut = streams.stdout is None
+        self._asked = self._failed = 0
+        self._fault = ""  # why the output takes nothing
+        self._over = asyncio.Event()  # nothing can be written any more
 
     async def run(self, gateway: Gateway) -> None:
         """Deliver line after line, each when the one before is settled.
 
-        Returns when the last one is, or when nobody reads the output any more.
+        Returns when the last one is, or when nobody reads the output any more. `Incomplete` at the end where a
+        turn failed, a line was not taken, or the output takes nothing; what was not written stays in the store.
         """
+        if self._shut:
+            raise ConfigError(
+                "The output is closed, so replies have nowhere to go.", "Send it somewhere: hermes chat >FILE"
+            )
         reader = LineReader(self._stdin)
         gateway.ready()
-        address = self._seat.address
         try:
-            await gateway.settled(address)  # what an earlier run left is no part of the first line's turn
-            while not self._gone and (line := await reader.next()) is not None:
+            await self._settled(gateway)  # what an earlier run left is no part of the first line's turn
+            while not self._over.is_set() and (line := await reader.next()) is not None:
                 if line.strip():
+                    self._asked += 1
                     await self._deliver(gateway, self._seat.message(line))
-                    await gateway.settled(address)
+                    await self._settled(gateway)
         finally:
             reader.stop()
+        if self._fault:
+            raise Incomplete(
+                f"The output takes nothing: {self._fault}.", "What is missing comes at the next start."
+            )
+        if self._failed:
+            raise Incomplete(
+                f"{self._failed} of {self._asked} messages not answered: the reason stands above."
+                if self._failed <= self._asked
+                else "Not everything was answered: the reason stands above."
+            )
+
+    async def _settled(self, gateway: Gateway) -> None:
+        """Until the conversation is idle, or nothing can be written any more."""
+        waits = {
+            asyncio.create_task(gateway.settled(self._seat.address), name="settled"),
+            asyncio.create_task(self._over.wait(), name="output over"),
+        }
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                one.result()
+        finally:
+            for one in waits:
+                one.cancel()
 
     async def send(self, outgoing: Outgoing) -> Sent:
         """Write a reply to stdout, a notice to stderr. Where nobody reads the output, that is final."""
@@ -82,14 +114,16 @@ class PipeAdapter:
             raise self._seat.elsewhere()
         text = f"{REPEAT} {outgoing.text}" if outgoing.repeat else outgoing.text
         if not _is_answer(outgoing):
+            self._failed += bool(outgoing.turn)
             await self._notice(text)
             return Sent()
         try:
             await self._out.write((clean(text) if self._screen else text) + "\n")
         except Unwritten as error:
-            self._gone = error.closed
+            self._over.set()
             if error.closed:
                 raise SendError("Nobody reads the output any more.", permanent=True) from error
+            self._fault = str(error)
             raise SendError(f"The output takes nothing: {error}.", unknown=error.written > 0) from error
         return Sent()
 
@@ -107,10 +141,12 @@ class PipeAdapter:
                 return
             except StoreUnwritable as error:
                 if pause is None:
+                    self._failed += 1
                     await self._notice(f"Not taken: {message.text[:60]!r}. {error}")
                     return
                 await asyncio.sleep(pause)  # the runtime has said what is the matter, once
             except StoreError as error:
+                self._failed += 1
                 await self._notice(f"Not taken: {message.text[:60]!r}. {error}")
                 return
 

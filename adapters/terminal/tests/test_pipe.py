@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hermes_core.adapter import Features
-from hermes_core.errors import SendError
+from hermes_core.errors import Incomplete, SendError
 from hermes_core.messages import Address, Outgoing
 from hermes_terminal.pipe import PipeAdapter, Streams
 from hermes_terminal.seat import Seat
@@ -236,7 +236,8 @@ async def test_cancelling_ends_it_within_a_second_though_no_line_ever_comes(ends
 async def test_a_line_that_the_store_does_not_take_is_tried_again_and_then_reported(ends: Ends) -> None:
     gateway = FakeGateway()
     ends.type(b"full\nnext\n")
-    await converse(gateway, PipeAdapter(SEAT, ends.streams, retry=(0.0, 0.0)))
+    with pytest.raises(Incomplete, match="1 of 2 messages not answered"):
+        await converse(gateway, PipeAdapter(SEAT, ends.streams, retry=(0.0, 0.0)))
     assert gateway.events.count("refused") == 3
     assert ends.written() == "echo: next\n"
     assert ends.written("stderr") == "Not taken: 'full'. The disk is full.\n"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 import msgspec
 
@@ -20,6 +21,7 @@ from hermes_memory.files import MemoryFile, MemoryFolder
 __all__ = ["MemoryPlugin", "MemorySettings"]
 
 log = logging.getLogger("hermes.memory")
+T = TypeVar("T")
 
 EVERYWHERE: Final = "memory for all conversations"
 HERE: Final = "memory of this conversation"
@@ -46,15 +48,20 @@ class MemorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class MemoryPlugin:
     """The system prompt, the memory files, a tool and a command to change them.
 
-    `ConfigError` where the file with the system prompt cannot be read at the start.
+    `ConfigError` where the file with the system prompt cannot be read at the start. `beside` runs what changes a
+    file: in a thread, so that a slow disk holds up nobody else.
     """
 
     Settings = MemorySettings
 
-    def __init__(self, settings: MemorySettings) -> None:
+    def __init__(
+        self, settings: MemorySettings, beside: Callable[..., Awaitable[Any]] = asyncio.to_thread
+    ) -> None:
         self._settings = settings
+        self._run = beside
         self._folder = MemoryFolder(Path(), settings.max_chars)
         self._prompt = settings.system_prompt
+        self._changing = asyncio.Lock()
         file = settings.system_prompt_file
         if file is not None:
             try:
@@ -91,6 +98,11 @@ class MemoryPlugin:
                 found.append(Injection(label, text))
         return found
 
+    async def _beside(self, change: Callable[..., T], *arguments: Any) -> T:
+        """Change a file, one change after the other."""
+        async with self._changing:
+            return cast("T", await self._run(change, *arguments))
+
     def _bounded(self, text: str) -> str:
         """A file that was edited by hand may be longer than it should be."""
         most = self._settings.max_chars
@@ -112,7 +124,7 @@ class MemoryPlugin:
             if everywhere and context.role < Role.ADMIN:
                 raise ToolError(ADMINS, "Remember it in this conversation only.")
             file = self._folder.everywhere() if everywhere else self._folder.of(context.address)
-            file.add(line)
+            await self._beside(file.add, line)
             return "Remembered."
 
         return [remember]
@@ -129,7 +141,7 @@ class MemoryPlugin:
         ) -> str:
             """Show what is remembered; or: add TEXT, forget NUMBER, everywhere TEXT (for all conversations)."""
             try:
-                return self._command(context, action, text)
+                return await self._beside(self._command, context, action, text)
             except ToolError as error:
                 raise BadArguments(error.message, error.advice) from error
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +28,12 @@ ALL, HERE = "[Context, memory for all conversations:]\n", "[Context, memory of t
 
 
 def bed_of(folder: Path, *scripts: Script, settings: MemorySettings = MemorySettings(), **more: Any) -> Bed:
-    return Bed(folder, scripts, plugins=[MemoryPlugin(settings), BasicsPlugin()], **more)
+    return Bed(folder, scripts, plugins=[MemoryPlugin(settings, at_once), BasicsPlugin()], **more)
+
+
+async def at_once(change: Callable[..., Any], *arguments: Any) -> Any:
+    """In virtual time there are no threads."""
+    return change(*arguments)
 
 
 def read(bed: Bed, call: int = -1) -> list[str]:
@@ -360,3 +369,24 @@ def test_what_comes_from_memory_is_never_said_to_be_a_message(tmp_path: Path) ->
             ]
 
     run(story())
+
+
+async def test_a_slow_disk_holds_up_nobody_else(tmp_path: Path) -> None:
+    """The file of one conversation is a pipe: reading it takes until somebody has written into it."""
+    async with Bed(tmp_path, plugins=[MemoryPlugin(MemorySettings())]) as bed:
+        path = MemoryFolder(tmp_path / "memory", 6000).of(bed.platform.address("1")).path
+        path.parent.mkdir(parents=True)
+        os.mkfifo(path)
+
+        def end() -> None:
+            os.close(os.open(path, os.O_WRONLY))
+
+        late = threading.Timer(10, end)  # so that a loop that stands here fails, and does not hang
+        late.start()
+        adding = asyncio.create_task(bed.say("/memory add x"))
+        assert await bed.say("hello", channel="2") == "you said: hello"
+        assert not adding.done()
+        late.cancel()
+        await asyncio.to_thread(end)
+        assert await adding == "Remembered here."
+        assert path.read_text() == "- x\n"
