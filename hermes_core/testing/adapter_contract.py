@@ -83,9 +83,14 @@ class AdapterContract(FeatureContract):
         self, driver: Driver, tmp_path: Path, text: str
     ) -> None:
         async with Session(driver, tmp_path) as session:
-            id_ = await driver.say(text)
+            try:
+                id_ = await driver.say(text)
+            except Impossible:
+                assert "\n" in text, "a single line can be written everywhere"
+                return
             (message,) = await session.heard(1)
-            assert (message.id, message.text) == (id_, text)
+            assert message.text == text
+            assert id_ in ("", message.id)
             assert message.address == driver.home()
             assert message.address.platform == session.adapter.platform
             assert message.author.id == driver.person("ann")
@@ -98,8 +103,8 @@ class AdapterContract(FeatureContract):
             ids = [await driver.say(f"number {n}") for n in range(10)]
             heard = await session.heard(10)
             assert [one.text for one in heard] == [f"number {n}" for n in range(10)]
-            assert [one.id for one in heard] == ids
-            assert len(set(ids)) == 10
+            assert ids in ([one.id for one in heard], [""] * 10)
+            assert len({one.id for one in heard}) == 10
 
     async def test_a_conversation_has_the_same_address_after_a_restart(
         self, driver: Driver, tmp_path: Path

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol, Self
 import msgspec
 
 from hermes_core.adapter import Activity, Adapter, KnownCommand
-from hermes_core.errors import StoreUnwritable
+from hermes_core.errors import ConfigError, StoreUnwritable
 from hermes_core.messages import Address, Message, Outgoing
 from hermes_core.outbox import Outbox
 
@@ -75,7 +75,8 @@ class Driver(Protocol):
         reply_to: str | None = None,
         files: tuple[tuple[str, bytes], ...] = (),
     ) -> str:
-        """Write as a person, at home unless told otherwise; gives the platform's id of the message."""
+        """Write as a person, at home unless told otherwise; gives the platform's id of the message, "" where it has
+        none."""
 
     async def edit(self, id: str, text: str, address: Address | None = None) -> None:
         """Edit what ann wrote."""
@@ -204,9 +205,22 @@ class Session:
     async def start(self) -> None:
         """Run the adapter until it says that it is ready."""
         before = self.gateway.ready_calls
-        self._task = asyncio.create_task(self.adapter.run(self.gateway))
+        self._task = asyncio.create_task(self._serve())
         await until(lambda: self.gateway.ready_calls > before or self._ended(), "the adapter calls ready()")
         self._ended()
+
+    async def _serve(self) -> None:
+        """Start an adapter that fails again, as the runtime does, once it has been ready."""
+        before = self.gateway.ready_calls
+        while True:
+            try:
+                await self.adapter.run(self.gateway)
+            except Exception as error:  # as the runtime's: whatever an adapter raises
+                if self.gateway.ready_calls == before or isinstance(error, ConfigError):
+                    raise
+                await asyncio.sleep(0.05)
+            else:
+                return
 
     async def stop(self) -> float:
         """Cancel the adapter, as the runtime does at its end; gives how many seconds it took."""
