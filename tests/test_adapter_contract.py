@@ -19,7 +19,11 @@ from .chat_program import ChatDriver
 
 ALL = Features(
     4000,
-    **{name: True for name in Features.__struct_fields__ if name not in ("max_text", "max_file", "local")},
+    **{
+        name: True
+        for name in Features.__struct_fields__
+        if name not in ("max_text", "max_file", "local", "unattended")
+    },
     max_file=10**6,
 )
 NONE = Features()
@@ -81,7 +85,9 @@ def _failing(able: Features, declared: Features, folder: Path) -> list[str]:
     return failed
 
 
-PROVEN = sorted(set(Features.__struct_fields__) - {"local"})
+PROVEN = sorted(
+    set(Features.__struct_fields__) - {"local", "unattended"}
+)  # of the place, nothing that is shown
 # what is able to do more than it declares is never found to be wrong by those who ask it for less
 UNSEEN = {"once", "max_file", "buttons"}
 
