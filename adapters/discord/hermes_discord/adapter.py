@@ -208,12 +208,16 @@ class DiscordAdapter:
 
     async def _shown_already(self, line: Line, outgoing: Outgoing) -> tuple[tuple[Slot, ...], bool]:
         """The messages that show a part of this text, and whether others may: see `doubt`."""
+        mine = self._doubtful.pop(outgoing.key, None)
+        slash = self._slash if not outgoing.turn else None
+        asked = slash is not None and slash.waits(outgoing.answers)
+        if mine is None and not asked:
+            return (), False
         pieces = dressed(cut(outgoing.text, True), outgoing.attachments, outgoing.choices)
-        if self._slash is not None and not outgoing.turn and pieces and pieces[0].text:
-            original = await self._slash.answer(outgoing.answers, pieces[0].text)
+        if slash is not None and asked and pieces and pieces[0].text:
+            original = await slash.answer(outgoing.answers, pieces[0].text)
             if original is not None:
                 return (Slot(original, Piece(pieces[0].text)),), False
-        mine = self._doubtful.pop(outgoing.key, None)
         return settled(mine, outgoing, pieces, self._wall()) if mine is not None else ((), False)
 
     def _quoted(self, outgoing: Outgoing) -> int | None:

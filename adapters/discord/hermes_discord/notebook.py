@@ -8,6 +8,7 @@ knows is written at once: that there is a channel, and that a text is being writ
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,17 +64,20 @@ class Notebook:
         """What is known of this channel; None where the agent was never spoken to."""
         return self._pages.channels.get(channel)
 
-    def meet(self, channel: str, address: str, guild: str | None, before: str) -> None:
+    async def meet(self, channel: str, address: str, guild: str | None, before: str) -> None:
         """The agent is spoken to in this channel; what comes after message `before` is to be taken up.
 
-        A channel that is new is written at once: nothing else would lead a new process to it.
+        Of a channel that is new it returns when that is on the disk: nothing else would lead a new process to
+        it. All that are met at the same time share one write.
         """
-        if channel not in self._pages.channels:
-            self._pages.channels[channel] = Known(address, guild, before)
-            if len(self._pages.channels) > MOST:
-                del self._pages.channels[next(iter(self._pages.channels))]
-            self._dirty = True
-            self.write()
+        if channel in self._pages.channels:
+            return
+        self._pages.channels[channel] = Known(address, guild, before)
+        if len(self._pages.channels) > MOST:
+            del self._pages.channels[next(iter(self._pages.channels))]
+        self._dirty = True
+        await asyncio.sleep(0)
+        self.write()
 
     def seen(self, channel: str, id: str) -> None:
         """Message `id` of a known channel needs no second look."""

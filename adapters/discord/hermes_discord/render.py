@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -18,11 +19,15 @@ __all__ = ["CLOSED", "FEWEST", "REPEAT", "Piece", "complete", "cut", "dressed", 
 CLOSED: Final = "*✂ interrupted*"
 REPEAT: Final = "*(may be a repeat)*\n"
 FEWEST: Final = 24  # characters of a text that tells a message apart from others of ours
+SHORT: Final = LONGEST_TEXT // 2  # characters, of at most two UTF-16 units each
 _NAME: Final = 20
+_PLAIN: Final = re.compile(r"[^\W\d_](?:[^\W_]|[,.!?']| (?=[^\W_]))*")
 
 
 def cut(text: str, final: bool) -> list[str]:
     """The messages that show `text`; the same whether it is final, as Discord has no second notation."""
+    if len(text) <= SHORT and _PLAIN.fullmatch(text):  # most answers of commands: there is nothing to parse
+        return [text]
     return [part.text for part in split(parse(text), DISCORD, LONGEST_TEXT, utf16)]
 
 

@@ -193,10 +193,15 @@ class Slash:
             async with outcome():
                 await pending.interaction.edit_original_response(content=f"`{first_words(text, 200)}`")
 
+    def waits(self, id: str | None) -> bool:
+        """Whether this is a command that has no answer yet."""
+        pending = self._pending.get(id or "")
+        return pending is not None and pending.answer and not pending.answered.is_set()
+
     async def answer(self, id: str | None, content: str) -> str | None:
         """Show `content` as the answer to this command; the message's id, or None if it is to be posted."""
         pending = self._pending.get(id or "")
-        if pending is None or not pending.answer or pending.answered.is_set() or not await pending.deferred:
+        if pending is None or not self.waits(id) or not await pending.deferred:
             return None
         try:
             async with outcome():

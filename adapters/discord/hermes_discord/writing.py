@@ -160,7 +160,7 @@ class Writing:
         self._outgoing = outgoing
         total = len(self._pieces(last, text, True))
         for index in range(total):  # a text that was never shown in the making says how long it is
-            self._nonces.setdefault((last, index), self._nonce(last, index, total))
+            self._mark(last, index, total)
         ids = await self._lives[last].finish(text)
         self._desk.notebook.finished(self.key)
         return ids
@@ -228,8 +228,12 @@ class Writing:
                 self._renew((part, action.index))
             raise
 
-    def _nonce(self, part: int, index: int, total: int = 0) -> str:
-        return nonce(self.key, self._before + part, index, total)
+    def _mark(self, part: int, index: int, total: int = 0) -> str:
+        """The nonce of this place, the same each time it is asked for."""
+        mark = self._nonces.get((part, index))
+        if mark is None:
+            mark = self._nonces[part, index] = nonce(self.key, self._before + part, index, total)
+        return mark
 
     def _renew(self, place: tuple[int, int]) -> None:
         """Another nonce for this place: what was posted with the last one is gone."""
@@ -237,7 +241,7 @@ class Writing:
         self._nonces[place] = nonce(f"{self.key}|{self._renewed}", self._before + place[0], place[1])
 
     async def _post(self, line: Line, part: int, action: Post) -> str:
-        mark = self._nonces.setdefault((part, action.index), self._nonce(part, action.index))
+        mark = self._mark(part, action.index)
         drafted = action.want is Want.STREAM_EDIT  # the messages of a final text are found by their nonces
         ids = self._ids.setdefault(part, [])
         posted = await self._find(line, mark, action) if action.repeat or self._unsure else None

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from hermes_core.config import Config
 from hermes_core.errors import ConfigError
+from hermes_core.markup import DISCORD, parse, split, utf16
 from hermes_core.messages import Address
 from hermes_core.testing.platforms.discord import FakeDiscord
-from hermes_discord import convert
-from hermes_discord.limits import NONCE
+from hermes_discord import convert, render
+from hermes_discord.limits import LONGEST_TEXT, NONCE
 from hermes_discord.notebook import MOST, Notebook
 from hermes_discord.plugin import DiscordPlugin
 from hermes_discord.render import complete, cut, nonce
@@ -27,6 +28,14 @@ def test_every_message_fits_and_none_is_blank(text: str) -> None:
     for part in cut(text, True):
         assert len(part.encode("utf-16-le", "surrogatepass")) // 2 <= 2000
         assert part.strip()
+
+
+@given(
+    st.text(st.sampled_from("ab1 ,.!?'é-*_ß中"), max_size=30) | st.from_regex(render._PLAIN, fullmatch=True)
+)
+def test_what_needs_no_parser_is_what_the_parser_would_give(text: str) -> None:
+    parts = split(parse(text), DISCORD, LONGEST_TEXT, utf16)
+    assert cut(text, True) == [part.text for part in parts]
 
 
 @given(st.text(max_size=40), st.integers(0, 300), st.integers(0, 300))
@@ -45,10 +54,10 @@ def test_a_text_is_found_only_when_all_of_its_messages_are() -> None:
     assert complete("k", {nonce("k", 0, 0): "7"}) is None  # it was still being written
 
 
-def test_the_notebook_reads_what_it_wrote(tmp_path: Path) -> None:
+async def test_the_notebook_reads_what_it_wrote(tmp_path: Path) -> None:
     path = tmp_path / "discord" / "notebook.json"
     book = Notebook(path)
-    book.meet("1", "discord:9:1", "8", "100")
+    await book.meet("1", "discord:9:1", "8", "100")
     book.seen("1", "99")
     book.seen("1", "1000")
     book.seen("2", "1")  # nobody spoke to the agent there
@@ -72,10 +81,10 @@ def test_a_broken_notebook_is_begun_anew(tmp_path: Path) -> None:
     assert Notebook(path).unfinished() == []
 
 
-def test_a_notebook_keeps_the_channels_in_which_something_happened_last() -> None:
+async def test_a_notebook_keeps_the_channels_in_which_something_happened_last() -> None:
     book = Notebook(None)
     for number in range(MOST + 1):
-        book.meet(str(number), f"discord:9:{number}", None, "1")
+        await book.meet(str(number), f"discord:9:{number}", None, "1")
         if number == 1:
             book.seen("0", "2")
     assert book.known("1") is None
