@@ -1,6 +1,6 @@
 """Commands: what people type with a slash, from text to a checked call of a handler.
 
-A registry is a dict made once at the start; finding a command is one lookup and reading its
+A registry is a dict; finding a command is one lookup and reading its
 arguments is linear in their length. `/echofoo` is not `/echo`; `/ECHO@bot a` is `/echo a`.
 """
 
@@ -20,6 +20,7 @@ import msgspec
 from hermes_core.errors import BadArguments, HermesError, NotAllowed
 from hermes_core.job import ConversationJobs, NoJobs
 from hermes_core.messages import Address, Author, Entry, Role, When
+from hermes_core.operate import NoPlugins, PluginsView
 from hermes_core.permission import Permission
 
 __all__ = [
@@ -146,6 +147,7 @@ class Context(msgspec.Struct, frozen=True):
     conversation: ConversationView
     registry: Registry
     jobs: ConversationJobs = msgspec.field(default_factory=NoJobs)
+    plugins: PluginsView = msgspec.field(default_factory=NoPlugins)
 
 
 Handler = Callable[..., Awaitable[str | None] | str | None]
@@ -251,7 +253,7 @@ def command(
 
 
 class Registry:
-    """All commands by every name they have. Made once at the start."""
+    """All commands by every name they have. Made at the start; changed only where a plugin is loaded anew."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, tuple[str, Command]] = {}
@@ -265,6 +267,16 @@ class Registry:
                 )
         for name in (new.name, *new.aliases):
             self._by_name[name] = (owner, new)
+
+    def without(self, owner: str) -> Registry:
+        """A copy that has nothing of this plugin."""
+        rest = Registry()
+        rest._by_name = {name: one for name, one in self._by_name.items() if one[0] != owner}
+        return rest
+
+    def become(self, other: Registry) -> None:
+        """Have what `other` has, from one instant to the next."""
+        self._by_name = other._by_name
 
     def get(self, name: str) -> Command | None:
         """The command with this name or alias, in any case."""

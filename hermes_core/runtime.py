@@ -31,7 +31,7 @@ from hermes_core.jobs.view import JobsView
 from hermes_core.models import Model
 from hermes_core.outbox import Outbox
 from hermes_core.people import People
-from hermes_core.plugins import Plugins, load
+from hermes_core.plugins import Operation, Plugins, load
 from hermes_core.pulse import Pulse
 from hermes_core.route import Site
 from hermes_core.router import Access, Router, Services, Tasks
@@ -153,7 +153,9 @@ class Runtime:
         self._stack.push_async_callback(self.router.close)
         self._stack.callback(stops.close)
         self._stack.push_async_callback(self.jobs.close)  # first: what ends now is told at the next start
-        self.control = Control({"plugins": self._troubles}, tasks.spawn)
+        self.services.operate = Operation(self.config, plugins, adapters)
+        answers = {"plugins": self._troubles, "reload": self._reload}
+        self.control = Control(answers, tasks.spawn)
         if self.config.runtime.blocked_after:
             watchdog = Watchdog(plugins, self.config.runtime.blocked_after)
             self._stack.callback(watchdog.close)
@@ -161,6 +163,10 @@ class Runtime:
     async def _troubles(self, arguments: Mapping[str, Any]) -> dict[str, str]:
         """The latest problem of each plugin that had one (P2), for `hermes plugins list`."""
         return {info.name: info.problem for info in self.services.plugins.infos.values() if info.problem}
+
+    async def _reload(self, arguments: Mapping[str, Any]) -> str:
+        """Another version of one plugin, for `hermes plugins reload`."""
+        return await self.services.operate.reload(str(arguments.get("name", "")))
 
     def _sweep(self, running: Path) -> None:
         """End the blocking tools that a dead run left behind (E5)."""

@@ -7,8 +7,8 @@ argument names; what a plugin brings is asked for and checked as a whole before 
 (`brought`), then goes into the tables of this run (`loaded`). Calling is ours, because pluggy does not
 know coroutines: `each`, `first` and `fold` (`verbs`) ask one implementation after the other, wait for
 each within its limit (`limits`), and isolate it (P2): whatever it does ends as a report under its
-plugin's name, never as an exception of the caller. `owners` tells whose code runs somewhere. Our own
-plugins come in by the same door (P1).
+plugin's name, never as an exception of the caller. `owners` tells whose code runs somewhere, `reload`
+puts another version in the place of the one that runs. Our own plugins come in by the same door (P1).
 """
 
 from __future__ import annotations
@@ -17,6 +17,20 @@ from hermes_core.plugins.brought import PluginInfo
 from hermes_core.plugins.finding import catalogue, load
 from hermes_core.plugins.limits import meant, resume, within
 from hermes_core.plugins.loaded import Plugins
+from hermes_core.plugins.operation import Operation
 from hermes_core.plugins.owners import Culprit, outwards
+from hermes_core.plugins.reload import reload
 
-__all__ = ["Culprit", "PluginInfo", "Plugins", "catalogue", "load", "meant", "outwards", "resume", "within"]
+__all__ = [
+    "Culprit",
+    "Operation",
+    "PluginInfo",
+    "Plugins",
+    "catalogue",
+    "load",
+    "meant",
+    "outwards",
+    "reload",
+    "resume",
+    "within",
+]

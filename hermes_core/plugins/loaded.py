@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 from types import FrameType
-from typing import Any, TypeVar
 
 import pluggy
 
@@ -14,22 +13,26 @@ from hermes_core import hookspecs
 from hermes_core.adapter import AdapterFactory
 from hermes_core.commands import Registry
 from hermes_core.config import Config
-from hermes_core.errors import HermesError, PluginError
+from hermes_core.errors import PluginError
 from hermes_core.models import ModelFactory
 from hermes_core.plugins.aside import Aside
 from hermes_core.plugins.brought import Brought, Implementation, PluginInfo, bring
-from hermes_core.plugins.owners import Culprit, Owners
+from hermes_core.plugins.owners import Culprit, Ground, Owners, ground
+from hermes_core.plugins.tables import Tables
 from hermes_core.plugins.verbs import Verbs
 from hermes_core.tools import AsyncTool, Tool
 
 __all__ = ["Plugins"]
 
 log = logging.getLogger("hermes.plugins")
-T = TypeVar("T")
 
 
 class Plugins(Verbs):
-    """The loaded plugins, and everything they bring."""
+    """The loaded plugins, and everything they bring.
+
+    `commands` and `async_tools` stay the same objects for the whole run. `tools`, `models` and `adapters`
+    are new ones after a reload, so that who holds the old ones keeps what it began with.
+    """
 
     def __init__(self, config: Config | None = None) -> None:
         super().__init__()
@@ -54,16 +57,59 @@ class Plugins(Verbs):
         info = self.infos.setdefault(name, PluginInfo(name, enabled=True))
         if name in self._loaded:
             raise PluginError(name, "there is a plugin with this name already.")
-        brought = bring(self._pluggy, name, plugin, self._config)
+        brought = self.bring(name, plugin)
         self._loaded[name] = brought
         self._order(brought.hooks)
         info.hooks = tuple(brought.hooks)
         info.asks_for = brought.registers()
-        self._take_in(info, brought)
+        for error in self._tables().take_in(info, brought).values():
+            info.problem = f"{info.problem} {error}".strip()
+            log.warning("plugin %s: %s", name, error)
+
+    def bring(self, name: str, plugin: object) -> Brought:
+        """Check a plugin object and ask it what it brings; nothing of it takes effect. `PluginError` as for `add`."""
+        return bring(self._pluggy, name, plugin, self._config)
+
+    def replace(self, brought: Brought, point: EntryPoint) -> None:
+        """Put another version in the place of the loaded one, at once and whole.
+
+        `PluginError` where a name that it brings is another plugin's, unless the old version had to do
+        without it as well; then nothing has changed.
+        """
+        name = brought.name
+        old, kept = self._loaded.get(name), self.infos[name]
+        info = PluginInfo(name, enabled=True, hooks=tuple(brought.hooks), asks_for=brought.registers())
+        if point.dist is not None:
+            info.package, info.version = point.dist.name, point.dist.version
+        tables = self._tables().without(kept)
+        left = tables.take_in(info, brought)
+        before = self._tables().without(kept).take_in(PluginInfo(name), old) if old is not None else {}
+        for what, error in left.items():
+            if what not in before:
+                raise PluginError(name, error)
+        info.problem = " ".join(left.values())
+        self._loaded[name], self.points[name], self.infos[name] = brought, point, info
+        self._order({*brought.hooks, *(old.hooks if old is not None else ())})
+        self.commands.become(tables.commands)
+        self.async_tools.clear()
+        self.async_tools.update(tables.async_tools)
+        self.tools, self.models, self.adapters = tables.tools, tables.models, tables.adapters
+
+    def holds(self, name: str) -> bool:
+        """Whether the plugin of this name is loaded."""
+        return name in self._loaded
+
+    def ground(self, name: str, point: EntryPoint) -> Ground:
+        """The files of this plugin, as far as they are known: all, when it is loaded."""
+        brought = self._loaded.get(name)
+        return ground(brought.plugin if brought is not None else None, point)
 
     def culprit(self, frame: FrameType) -> Culprit:
         """Whose code runs in this frame; may be asked from any thread, for something that went wrong."""
         return Owners(dict(self._loaded), self.points).culprit(frame)
+
+    def _tables(self) -> Tables:
+        return Tables(self.commands, self.tools, self.async_tools, self.models, self.adapters)
 
     def _order(self, hooks: Iterable[str]) -> None:
         """Put the implementations of these hooks in order: `tryfirst` (the latest one first), plain ones, `trylast`."""
@@ -72,39 +118,6 @@ class Plugins(Verbs):
             early = [one for one in reversed(found) if one.rank < 0]
             self._calls[hook] = (*early, *sorted((one for one in found if one.rank >= 0), key=_rank))
 
-    def _take_in(self, info: PluginInfo, brought: Brought) -> None:
-        for command in brought.commands:
-            if self._added(info, self.commands.add, info.name, command):
-                info.commands = (*info.commands, command.name)
-        for tool in brought.tools:
-            if self._added(info, _add_once, self.tools, "tool", tool.name, tool):
-                info.tools = (*info.tools, tool.name)
-        for job in brought.async_tools:
-            if self._added(info, _add_once, self.tools, "tool", job.starter.name, job.starter):
-                self.async_tools[job.name] = job
-                info.tools = (*info.tools, job.starter.name)
-        for model in brought.models:
-            if self._added(info, _add_once, self.models, "model", model.provider, model):
-                info.models = (*info.models, model.provider)
-        for adapter in brought.adapters:
-            if self._added(info, _add_once, self.adapters, "adapter", adapter.platform, adapter):
-                info.adapters = (*info.adapters, adapter.platform)
-
-    def _added(self, info: PluginInfo, adding: Callable[..., None], *values: Any) -> bool:
-        try:
-            adding(*values)
-        except HermesError as error:
-            info.problem = f"{info.problem} {error}".strip()
-            log.warning("plugin %s: %s", info.name, error)
-            return False
-        return True
-
 
 def _rank(one: Implementation) -> int:
     return one.rank
-
-
-def _add_once(taken: dict[str, T], kind: str, name: str, value: T) -> None:
-    if name in taken:
-        raise HermesError(f"The {kind} {name!r} is there already, from another plugin.")
-    taken[name] = value

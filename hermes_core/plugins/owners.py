@@ -7,7 +7,9 @@ is nobody's; code of a library is attributed to whoever called it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.metadata
+import importlib.util
 import inspect
 import os
 import sys
@@ -58,12 +60,17 @@ def _under(file: str, folders: Iterable[str]) -> bool:
     return any(file.startswith(folder + os.sep) for folder in folders)
 
 
-def ground(plugin: object, point: importlib.metadata.EntryPoint | None = None) -> Ground:
-    """The files of the package that this plugin object comes from, and of the rest of its distribution."""
+def ground(plugin: object | None, point: importlib.metadata.EntryPoint | None = None) -> Ground:
+    """The files of the package that this plugin object comes from, and of the rest of its distribution.
+
+    Either may be missing: an object that is not installed, an installed one that could not be made.
+    """
     files: set[str] = set()
     folders: set[str] = set()
     module = plugin.__name__ if isinstance(plugin, types.ModuleType) else type(plugin).__module__
-    _add_package(point.module if point is not None else module, files, folders)
+    module = module if plugin is not None else ""
+    for name in {module, point.module if point is not None else module} - {""}:
+        _add_package(name, files, folders)
     if point is not None and point.dist is not None:
         project = _editable(point.dist)
         if project:
@@ -92,6 +99,15 @@ def _add_package(module: str, files: set[str], folders: set[str]) -> None:
             else:
                 files.add(real)
             return
+    # not imported, as far as that goes: where would it be?
+    with contextlib.suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(words[0])
+        if spec is not None and spec.origin is not None and spec.has_location:
+            real = _real(spec.origin)
+            if spec.submodule_search_locations is None:
+                files.add(real)
+            else:
+                folders.add(str(Path(real).parent))
 
 
 class _Folder(msgspec.Struct):

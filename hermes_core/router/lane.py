@@ -224,7 +224,9 @@ class Lane:
             own = View(self._services, conversation, entry, role, self._order)
             view: ConversationView = Across(own) if found.plain else own
             jobs = self._services.jobs(conversation.address, entry.author, role)
-            context = Context(conversation.address, entry.author, role, entry, view, commands, jobs)
+            context = Context(
+                conversation.address, entry.author, role, entry, view, commands, jobs, self._services.operate
+            )
             try:
                 given = commands.bound(found, role, arguments)
                 text = await within(self._handled(found, context, given), COMMAND_LIMIT)

@@ -18,6 +18,7 @@ from hermes_core.job import NoJobs, TurnJobs
 from hermes_core.messages import Address, Author, Item, Outgoing, Role
 from hermes_core.metrics import Metrics
 from hermes_core.models import Model
+from hermes_core.operate import NoPlugins, PluginsView
 from hermes_core.outbox import Outbox
 from hermes_core.people import People
 from hermes_core.plugins import Plugins
@@ -156,6 +157,8 @@ class Services:
         """Seconds between SIGTERM and SIGKILL; when the program ends it does not wait for long."""
         configured = self.config.interrupt.kill_after
         return min(configured, KILL_AT_CLOSE) if self.closing else configured
+
+    operate: PluginsView = field(default_factory=NoPlugins)  # the runtime puts its own in
 
     @property
     def model_name(self) -> str:

@@ -1,8 +1,9 @@
-"""/help, /status and /new (/reset)."""
+"""/help, /status, /new (/reset) and /plugins."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from hermes_basics.latest import Latest
 from hermes_core.commands import Command, Context, command
@@ -51,8 +52,23 @@ async def new(context: Context) -> str:
     return " ".join(parts)
 
 
+@command("plugins", role=Role.OWNER, form="[reload NAME]")
+async def plugins(context: Context, what: Literal["list", "reload"] = "list", name: str = "") -> str:
+    """Show the plugins, or load one anew while everything goes on."""
+    if what == "reload":
+        if not name:
+            raise BadArguments("/plugins reload: NAME is missing.", "Type /plugins to see them all.")
+        return await context.plugins.reload(name)
+    rows = [
+        f"{one.name} {one.version}".rstrip()
+        + (": has a problem, the log says what" if one.trouble else "" if one.enabled else ": off")
+        for one in context.plugins.all()
+    ]
+    return "\n".join(f"- {row}" for row in rows)
+
+
 class BasicsPlugin:
-    """Three commands; no settings."""
+    """Four commands; no settings."""
 
     def __init__(self) -> None:
         self._latest = Latest()
@@ -67,7 +83,7 @@ class BasicsPlugin:
             rows = [*_status(context), *self._latest.lines(context.address)]
             return "\n".join(f"- {row}" for row in rows)
 
-        return (help_, status, new)
+        return (help_, status, new, plugins)
 
     @hookimpl
     def hermes_turn_started(self, address: Address) -> None:

@@ -57,8 +57,8 @@ def ask(folder: Path, text: str, author: str = "ann") -> str:
 def test_help_lists_every_command_with_its_usage_and_its_help_by_name(tmp_path: Path) -> None:
     lines = ask(tmp_path, "/help").splitlines()
     rows = [line.split("  ", 1)[0] for line in lines if line.startswith("/")]
-    assert rows == ["/help [NAME]", "/new", "/status", "/wipe"]
-    assert "/wipe         Wipe everything." in lines
+    assert rows == ["/help [NAME]", "/new", "/plugins [reload NAME]", "/status", "/wipe"]
+    assert "/wipe                   Wipe everything." in lines
 
 
 def test_help_hides_what_the_person_may_not_use(tmp_path: Path) -> None:
