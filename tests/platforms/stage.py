@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
+import fcntl
+import importlib.util
 import json
 import os
+import pty
 import random
 import signal
+import struct
 import sys
+import termios
 import tomllib
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,7 +35,7 @@ from hermes_core.testing.platforms.slack import FakeSlack
 from hermes_core.testing.platforms.telegram import Fault, TelegramServer, flood
 from hermes_core.testing.platforms.telegram_rules import Refusal
 
-__all__ = ["Discord", "Platform", "Slack", "Stage", "Telegram", "echo", "until"]
+__all__ = ["Discord", "Platform", "Slack", "Stage", "Telegram", "Terminal", "echo", "until"]
 
 Talk = Callable[[dict[str, Any]], Answer]
 
@@ -196,6 +202,51 @@ class Discord:
                     await fake.tell("MESSAGE_CREATE", again)
 
 
+class Terminal:
+    """The terminal in which the program was started: one conversation, and one text, which is the screen."""
+
+    name = "terminal"
+    columns, rows = 200, 50
+
+    def __init__(self) -> None:
+        file = Path(__file__).parents[2] / "adapters/terminal/tests/virtual_terminal.py"
+        spec = importlib.util.spec_from_file_location("virtual_terminal", file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        self.screen = module.Screen(self.columns, self.rows)
+        self.master, self.slave = pty.openpty()
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", self.rows, self.columns, 0, 0))
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        asyncio.get_running_loop().add_reader(self.master, self._read)
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, str]]:
+        return {}, {"TERM": "xterm-256color"}
+
+    def writer(self, chat: int) -> str:
+        return "local"
+
+    async def say(self, chat: int, text: str) -> None:
+        os.write(self.master, f"{text}\r".encode())
+
+    def texts(self, chat: int) -> list[str]:
+        return [self.screen.text]
+
+    async def trouble(self, dice: random.Random) -> None:
+        """It has none."""
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):
+            self.screen.feed(self._decoder.decode(os.read(self.master, 1 << 16)))
+
+    def close(self) -> None:
+        """Take it away."""
+        asyncio.get_running_loop().remove_reader(self.master)
+        os.close(self.master)
+        os.close(self.slave)
+
+
 def echo(body: dict[str, Any]) -> Answer:
     """Says the last message of the user again, in three pieces."""
     told = next(one["content"] for one in reversed(body["messages"]) if one["role"] == "user")
@@ -206,13 +257,17 @@ def echo(body: dict[str, Any]) -> Answer:
 class Stage:
     """`async with Stage(folder) as stage`: everything runs and is ready."""
 
-    def __init__(self, folder: Path, model: Talk | None = echo, **tables: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, model: Talk | None = echo, *, terminal: bool = False, **tables: Mapping[str, Any]
+    ) -> None:
         self.folder = folder
         self.model = ModelServer(model) if model is not None else None
         self.platforms: dict[str, Platform] = {}
         self.process: asyncio.subprocess.Process
         self.took = 0.0  # seconds until the ready line
         self._tables = tables
+        self._with_terminal = terminal
+        self._terminal: Terminal | None = None
         self._stack = contextlib.AsyncExitStack()
         self._log = folder / "log"
 
@@ -225,6 +280,10 @@ class Stage:
             Telegram(await stack.enter_async_context(TelegramServer())),
             Discord(await stack.enter_async_context(FakeDiscord())),
         ]
+        if self._with_terminal:
+            self._terminal = Terminal()
+            stack.callback(self._terminal.close)
+            places.append(self._terminal)
         self.platforms = {one.name: one for one in places}
         stack.push_async_callback(self.end)
         await self.start()
@@ -259,9 +318,11 @@ class Stage:
         before = self.log().count("ready: ")
         began = asyncio.get_running_loop().time()
         with self._log.open("ab") as log:
+            terminal = self._terminal.slave if self._terminal is not None else None
             self.process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "hermes_core", "run", "--config", str(file),
-                env=environ, cwd=self.folder, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
+                sys.executable, "-m", "hermes_core", "run", "--config", str(file), env=environ, cwd=self.folder,
+                stdin=terminal or asyncio.subprocess.DEVNULL, stdout=terminal or log, stderr=log,
+                start_new_session=True,
             )  # fmt: skip
         await until(
             lambda: self.log().count("ready: ") > before or self.process.returncode is not None, 30, self.log
