@@ -15,7 +15,6 @@ import signal
 import struct
 import sys
 import termios
-import tomllib
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -70,8 +69,8 @@ class Slack:
         self.fake = fake
 
     def settings(self) -> tuple[dict[str, Any], dict[str, str]]:
-        own = {"bot_token_env": "SLACK_BOT", "app_token_env": "SLACK_APP", "base_url": self.fake.base_url}
-        return own, {"SLACK_BOT": self.fake.bot_token, "SLACK_APP": self.fake.app_token}
+        own = {"base_url": self.fake.base_url}
+        return own, {"SLACK_BOT_TOKEN": self.fake.bot_token, "SLACK_APP_TOKEN": self.fake.app_token}
 
     def writer(self, chat: int) -> str:
         return "UANN"
@@ -118,8 +117,8 @@ class Telegram:
         self._said: list[dict[str, Any]] = []
 
     def settings(self) -> tuple[dict[str, Any], dict[str, str]]:
-        own = {"token_env": "TELEGRAM", "base_url": self.fake.base_url, "paced": False}
-        return own, {"TELEGRAM": self.fake.token}
+        own = {"base_url": self.fake.base_url, "paced": False}
+        return own, {"TELEGRAM_BOT_TOKEN": self.fake.token}
 
     def writer(self, chat: int) -> str:
         return str(1000 + chat)
@@ -155,12 +154,11 @@ class Discord:
 
     def settings(self) -> tuple[dict[str, Any], dict[str, str]]:
         own = {
-            "token_env": "DISCORD",
             "base_url": self.fake.base_url,
             "gateway_url": self.fake.gateway_url,
             "requests": 1000.0,
         }
-        return own, {"DISCORD": self.fake.token}
+        return own, {"DISCORD_BOT_TOKEN": self.fake.token}
 
     def _chat(self, chat: int) -> str:
         if chat not in self._chats:
@@ -265,6 +263,8 @@ class Stage:
         self.platforms: dict[str, Platform] = {}
         self.process: asyncio.subprocess.Process
         self.took = 0.0  # seconds until the ready line
+        self.example: Path | None = None
+        self.environ: dict[str, str] = {}
         self._tables = tables
         self._with_terminal = terminal
         self._terminal: Terminal | None = None
@@ -314,7 +314,10 @@ class Stage:
             config[name] = {**config.get(name, {}), **table}
         file = self.folder / "hermes.toml"
         file.write_text(tomli_w.dumps(config))
-        tomllib.loads(file.read_text())
+        if self.example is not None:  # its own config; only the addresses of the servers are ours
+            file = self.example
+            environ |= _pointed(config)
+        environ |= self.environ
         before = self.log().count("ready: ")
         began = asyncio.get_running_loop().time()
         with self._log.open("ab") as log:
@@ -345,6 +348,17 @@ class Stage:
         """Its resident bytes, without its children."""
         found: int = psutil.Process(self.process.pid).memory_info().rss
         return found
+
+
+def _pointed(config: dict[str, Any]) -> dict[str, str]:
+    """The addresses of `config` and the data folder as variables; an example names the usual ones for secrets."""
+    found = {"HERMES__RUNTIME__DATA_DIR": config["runtime"]["data_dir"]}
+    found["HERMES__MODEL__BASE_URL"] = config["model"]["base_url"]
+    for name, table in config["adapters"].items():
+        for key in ("base_url", "gateway_url"):
+            if key in table:
+                found[f"HERMES__ADAPTERS__{name.upper()}__{key.upper()}"] = table[key]
+    return found
 
 
 async def until(

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from .stage import Platform, Stage, until
 
+EXAMPLE = Path(__file__).parents[2] / "examples/three_platforms/hermes.toml"
+
 SHELL = {"enabled": True, "approval": "never"}
 
 
@@ -71,3 +73,17 @@ async def test_the_same_conversation_on_all_platforms_at_once(tmp_path: Path) ->
         assert all(name in ready for name in ("discord", "slack", "telegram", "terminal"))
         assert await stage.end(signal.SIGTERM) == 0
         assert "Traceback" not in stage.log()
+
+
+async def test_the_example_of_one_agent_on_three_platforms_runs_as_it_stands(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.example = EXAMPLE
+    stage.environ = {
+        "OPENAI_API_KEY": "sk-test",
+        "HERMES__ACCESS__ALLOW": "*",
+    }
+    async with stage:
+        for number, platform in enumerate(stage.platforms.values(), 1):
+            await platform.say(number, "hello there")
+            assert "you said: hello there" in await says(platform, "you said", number)
+        assert await stage.end() == 0
