@@ -68,7 +68,10 @@ class Features(msgspec.Struct, frozen=True):
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """What a conversation does: `state` is idle, thinking, writing, tool or stopping; `tool` its name."""
+    """What a conversation does: `state` is idle, thinking, writing, asking, tool or stopping.
+
+    `tool` is the name of the one that runs, or that a person is asked about.
+    """
 
     state: str
     tool: str = ""

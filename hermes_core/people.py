@@ -172,6 +172,14 @@ class People:
             name = str(asked.get("name", "") or known.get("name", ""))
             return _let_in(table, person, role, self._wall(), name)
 
+    def like(self, text: str) -> str | None:
+        """Whom an address may mean that stands where a person should: the one whose chat it is, if known here."""
+        table = self._file.read()
+        known = _entries(table, "people").keys() | _entries(table, "pending").keys()
+        parts = text.split(":")
+        meant = f"{parts[0]}:{parts[2]}" if len(parts) in (3, 4) else text
+        return meant if text not in known and meant in known else None
+
     def revoke(self, person: str) -> Role | None:
         """Put this person out from now on, whatever `[access] allow` says; gives what the file said before."""
         with self._file.editing() as table:

@@ -102,7 +102,8 @@ class Rules:
         for name, tool in tools.items():
             rule = rules.get(name, Rule())
             if rule.enabled is not False:
-                new = rule.name if rule.name and rule.name not in tools else name
+                free = rule.name not in tools and rule.name not in changed
+                new = rule.name if rule.name and free else name
                 changed[new] = dataclasses.replace(tool, name=new, role=_role(rule, tool.role))
         return changed
 

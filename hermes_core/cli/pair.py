@@ -106,12 +106,15 @@ def _revoke(options: argparse.Namespace) -> int:
     config, person = load_config(options), options.who
     if not is_person(person):
         raise HermesError(f"{person[:60]!r} is no person.", "Write PLATFORM:ID; see: hermes pair list")
+    people = _people(config)
+    if near := people.like(person):
+        raise HermesError(f"{person} is an address and no person.", f"Did you mean {near}?")
     for key in ("owners", "admins"):
         if person in getattr(config.access, key):
             raise HermesError(
                 f"{person} is named in the config, [access] {key}.", "Take it out there, and start again."
             )
-    before = _people(config).revoke(person)
+    before = people.revoke(person)
     print_line(
         f"{person} is put out." if before else f"{person} was not let in here, and will not be served."
     )

@@ -30,7 +30,12 @@ _REACTIONS: Final = {
     "queued": "hourglass_flowing_sand",
     "steering": "eyes",
 }
-_STATES: Final = {"stopping": "is stopping…", "thinking": "is thinking…", "writing": "is writing…"}
+_STATES: Final = {
+    "asking": "waits for an answer…",
+    "stopping": "is stopping…",
+    "thinking": "is thinking…",
+    "writing": "is writing…",
+}
 _USELESS: Final = ACCOUNT | {"missing_scope", "unknown_method", "access_denied", "not_allowed"}
 _TRIES: Final = 5
 _JOBS: Final = 200  # jobs whose line is remembered

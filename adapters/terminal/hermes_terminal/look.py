@@ -19,7 +19,12 @@ _JOB: Final = 48  # characters of a job's line in the status line
 _LIVE: Final = 6000  # characters of an unfinished block that are still rendered while it is written
 _PAST_LINES: Final = 6  # lines of one text of the past,
 _PAST_TEXT: Final = 500  # and its characters
-_STATES: Final = {"thinking": "thinking", "writing": "writing", "stopping": "stopping"}
+_STATES: Final = {
+    "thinking": "thinking",
+    "writing": "writing",
+    "asking": "waits for your answer",
+    "stopping": "stopping",
+}
 _RECEIPTS: Final = {
     "queued": "queued",
     "steering": "will be read at the next step",

@@ -56,6 +56,8 @@ def _approve(people: People, who: str, role: Role) -> str:
 def _revoke(people: People, config: Config, who: str) -> str:
     if not is_person(who):
         raise BadArguments(f"{who[:60]!r} is no person.", _TYPE)
+    if near := people.like(who):
+        raise BadArguments(f"{who[:60]} is an address and no person.", f"Did you mean {near}?")
     if who in (*config.access.owners, *config.access.admins):
         raise CommandError(f"{who} is named in the config.", "Take it out there, and start again.")
     before = people.revoke(who)

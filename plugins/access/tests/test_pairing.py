@@ -202,6 +202,26 @@ def test_pair_says_what_to_type(tmp_path: Path, typed: str, answer: str) -> None
     run(story())
 
 
+def test_the_address_of_a_chat_in_place_of_a_person_is_said_so(tmp_path: Path) -> None:
+    async def story() -> None:
+        people = People(tmp_path)
+        people.let_in("fake:eve")
+        async with Bed(tmp_path, plugins=[AccessPlugin()]) as bed:
+            assert await bed.say("/pair revoke fake:agent:eve") == (
+                "fake:agent:eve is an address and no person. Did you mean fake:eve?"
+            )
+            assert people.role("fake:eve") is Role.USER
+            assert (await bed.say("/pair revoke fake:agent:bob")).startswith(
+                "fake:agent:bob was not let in here"
+            )
+        done = hermes(tmp_path, "pair", "revoke", "fake:agent:eve:t1")
+        assert done.returncode == 1
+        assert "Did you mean fake:eve?" in done.stderr
+        assert people.role("fake:eve") is Role.USER
+
+    run(story())
+
+
 def test_only_owners_let_people_in(tmp_path: Path) -> None:
     async def story() -> None:
         config = {"access": {"admins": ["fake:bob"]}}

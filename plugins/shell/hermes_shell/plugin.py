@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from hermes_core.checks import Check, Finding
+from hermes_core.config import Config
 from hermes_core.errors import ConfigError, HermesError
 from hermes_core.hookspecs import hookimpl
 from hermes_core.messages import Address, Role
@@ -46,10 +47,17 @@ class ShellPlugin:
 
     def __init__(self, settings: ShellSettings) -> None:
         self._settings = settings
+        self._hidden: tuple[str, ...] = settings.hide
         self._approval = _command if settings.approval == "ask" else False
         self._folder = Path(settings.cwd).expanduser() if settings.cwd else Path.cwd()
         if not self._folder.is_dir():
             raise ConfigError("plugins.shell.cwd is no folder.", "Name one that exists, or leave it out.")
+
+    @hookimpl
+    def hermes_configured(self, config: Config) -> None:
+        """See the hook."""
+        named = set(config.sources.variables())
+        self._hidden = (*self._settings.hide, *named, *(f"{name}_FILE" for name in named))
 
     @hookimpl
     def hermes_tools(self) -> Iterable[Tool]:
@@ -72,7 +80,7 @@ class ShellPlugin:
             return Program(
                 ("/bin/sh", "-c", command),
                 cwd=str(folder),
-                env=dict.fromkeys(_secrets(settings.hide)),
+                env=dict.fromkeys(_secrets(self._hidden)),
                 output_limit=settings.output_limit,
                 deadline=timeout,
             )
@@ -98,7 +106,7 @@ class ShellPlugin:
             return Program(
                 ("/bin/sh", "-c", command),
                 cwd=str(folder),
-                env=dict.fromkeys(_secrets(settings.hide)),
+                env=dict.fromkeys(_secrets(self._hidden)),
                 output_limit=settings.job_output_limit,
             )
 

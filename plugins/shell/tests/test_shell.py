@@ -14,6 +14,7 @@ import msgspec
 import psutil
 import pytest
 
+from hermes_core.config import Config
 from hermes_core.errors import ConfigError
 from hermes_core.messages import Address, Author, Role, ToolCall
 from hermes_core.processes import tree
@@ -145,6 +146,17 @@ async def test_a_command_does_not_get_what_looks_like_a_secret(scope: Scope, var
     assert given["TOKENIZER"] == given["MONKEY"] == "fine"
     assert given["PATH"] == os.environ["PATH"]
     assert not {"s1", "s2", "s3", "s4", "s5", "s6"} & set(given.values())
+
+
+async def test_a_command_does_not_get_what_the_config_names_as_a_secret(
+    scope: Scope, variables: None
+) -> None:
+    plugin = ShellPlugin(ShellSettings())
+    plugin.hermes_configured(Config.of({"adapters": {"other": {"token_env": "MONKEY"}}}))
+    (tool,) = plugin.hermes_tools()
+    outcome = await call(scope, tool, command="env")
+    assert "TOKENIZER=fine" in outcome.text
+    assert "MONKEY=" not in outcome.text
 
 
 def test_the_system_prompt_gets_one_sentence_that_stays_the_same(work: Path) -> None:
