@@ -281,6 +281,8 @@ def platforms() -> str:
 def _can(name: str, value: Any) -> str:
     if name == "max_text":
         return "any" if value is None else f"{value:,}"
+    if name == "max_file" and value >= 1024**5:
+        return "any size"
     if name == "max_file" and value:
         binary = value % 1024**2 == 0
         return f"up to {value // 1024**2} MiB" if binary else f"up to {value / 1000**2:g} MB"

@@ -37,7 +37,7 @@ from hermes_core.messages import Address, Outgoing
 from hermes_terminal.keys import bindings
 from hermes_terminal.look import Look
 from hermes_terminal.screen import Screen, Status, SteadyOutput
-from hermes_terminal.seat import PLATFORM, Seat
+from hermes_terminal.seat import ANY_SIZE, PLATFORM, Seat, files
 from hermes_terminal.transcript import Printed, Transcript
 from hermes_terminal.typed import CommandCompleter, TypedHistory
 
@@ -57,7 +57,7 @@ class ChatAdapter:
 
     platform = PLATFORM
     # Not `once`: another process that runs later knows nothing of what this one showed.
-    features = Features(local=True, drafts=True, status=True, receipts=True)
+    features = Features(local=True, drafts=True, status=True, receipts=True, max_file=ANY_SIZE)
 
     def __init__(
         self,
@@ -126,6 +126,7 @@ class ChatAdapter:
         if self._gone:
             raise SendError("The terminal is closed.")
         self._print_all(self._transcript.sent(outgoing))
+        self._print("".join(self._look.file(line) for line in files(outgoing.attachments)))
         if self._gone:
             raise SendError("The terminal is gone.", unknown=True)
         return Sent()

@@ -77,6 +77,10 @@ class Look:
         """How a job ended."""
         return self._in(_DIM, f"  ⚙ {one_line(text)}") + "\n"
 
+    def file(self, line: str) -> str:
+        """Where a file stands; never cut, so that the path can be copied."""
+        return self._in(_YOU, line) + "\n"
+
     def jobs(self, running: Sequence[str]) -> str:
         """What stands in the status line of the jobs that run: how many, and the latest line of one."""
         if not running:

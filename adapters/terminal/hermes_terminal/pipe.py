@@ -1,7 +1,8 @@
 """Pipe: each line of the input is a message with a turn of its own, in order; replies go to the output.
 
-Used where stdin or stdout is not a terminal. The output gets replies and answers to commands, each
-with a newline, and nothing else; notices and what went wrong go to stderr.
+Used where stdin or stdout is not a terminal. The output gets replies, files (a line with the place of
+each) and answers to commands, each with a newline, and nothing else; notices and what went wrong go to
+stderr.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hermes_core.errors import ConfigError, Incomplete, SendError, StoreError, S
 from hermes_core.messages import Address, Message, Outgoing
 from hermes_terminal.clean import clean
 from hermes_terminal.lines import LineReader, LineWriter, Unwritten
-from hermes_terminal.seat import PLATFORM, Seat
+from hermes_terminal.seat import ANY_SIZE, PLATFORM, Seat, files
 from hermes_terminal.transcript import REPEAT
 
 __all__ = ["PipeAdapter", "Streams"]
@@ -48,7 +49,7 @@ class PipeAdapter:
     """The adapter without a terminal. `retry` are the pauses between tries while the store takes nothing."""
 
     platform = PLATFORM
-    features = Features(local=True, unattended=True)
+    features = Features(local=True, unattended=True, max_file=ANY_SIZE)
 
     def __init__(self, seat: Seat, streams: Streams, retry: tuple[float, ...] = _RETRY) -> None:
         self._seat = seat
@@ -57,6 +58,7 @@ class PipeAdapter:
         self._notices = LineWriter(streams.stderr)
         self._screen = streams.stdout is not None and os.isatty(streams.stdout)
         self._retry = retry
+        self._reader: LineReader | None = None
         self._shut = streams.stdout is None
         self._asked = self._failed = 0
         self._fault = ""  # why the output takes nothing
@@ -72,17 +74,15 @@ class PipeAdapter:
             raise ConfigError(
                 "The output is closed, so replies have nowhere to go.", "Send it somewhere: hermes chat >FILE"
             )
-        reader = LineReader(self._stdin)
+        reader = self._reader = self._reader or LineReader(self._stdin)  # a run begun again goes on with it
         gateway.ready()
-        try:
-            await self._settled(gateway)  # what an earlier run left is no part of the first line's turn
-            while not self._over.is_set() and (line := await reader.next()) is not None:
-                if line.strip():
-                    self._asked += 1
-                    await self._deliver(gateway, self._seat.message(line))
-                    await self._settled(gateway)
-        finally:
-            reader.stop()
+        await self._settled(gateway)  # what an earlier run left is no part of the first line's turn
+        while not self._over.is_set() and (line := await reader.next()) is not None:
+            if line.strip():
+                self._asked += 1
+                await self._deliver(gateway, self._seat.message(line))
+                await self._settled(gateway)
+        reader.stop()
         if self._fault:
             raise Incomplete(
                 f"The output takes nothing: {self._fault}.", "What is missing comes at the next start."
@@ -113,6 +113,7 @@ class PipeAdapter:
         if outgoing.address != self._seat.address:
             raise self._seat.elsewhere()
         text = f"{REPEAT} {outgoing.text}" if outgoing.repeat else outgoing.text
+        text = "\n".join([*([text] if text else []), *files(outgoing.attachments)])
         if not _is_answer(outgoing):
             self._failed += bool(outgoing.turn)
             await self._notice(text)
@@ -159,5 +160,6 @@ class PipeAdapter:
 
 
 def _is_answer(outgoing: Outgoing) -> bool:
-    """Whether this is what somebody asked for: a reply, or the answer to a command."""
-    return outgoing.number is not None or (not outgoing.turn and outgoing.answers is not None)
+    """Whether this is what somebody asked for: a reply, a file, or the answer to a command."""
+    asked = not outgoing.turn and outgoing.answers is not None
+    return asked or outgoing.number is not None or bool(outgoing.attachments)

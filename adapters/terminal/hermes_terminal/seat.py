@@ -5,15 +5,20 @@ from __future__ import annotations
 import getpass
 import os
 import time
+from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
 from hermes_core.errors import SendError
-from hermes_core.messages import Address, Author, Message
+from hermes_core.file import sized
+from hermes_core.messages import Address, Attachment, Author, Message
+from hermes_terminal.clean import clean, one_line
 
-__all__ = ["PLATFORM", "Seat"]
+__all__ = ["ANY_SIZE", "PLATFORM", "Seat", "files"]
 
-PLATFORM = "terminal"
+PLATFORM: Final = "terminal"
+ANY_SIZE: Final = 2**50  # bytes: a file is named and not moved, so none is too large
 
 
 class Seat(msgspec.Struct, frozen=True):
@@ -37,6 +42,15 @@ class Seat(msgspec.Struct, frozen=True):
         """`text` as a message of its own. Its id is new: no line is ever delivered twice, and the same
         words typed again, or after a restart, are another message (D1)."""
         return Message(os.urandom(16).hex(), self.address, self.author, text, sent=time.time())
+
+
+def files(attachments: Iterable[Attachment]) -> list[str]:
+    """A line for each file that the agent gives: its name, its size, and where it stands on this machine."""
+    lines = []
+    for one in attachments:
+        size = f" ({sized(one.size)})" if one.size is not None else ""
+        lines.append(f"📎 {one_line(one.name)}{size}: {clean(one.ref)}")
+    return lines
 
 
 def _login() -> str:

@@ -14,9 +14,9 @@ import pytest
 
 from hermes_core.adapter import Features
 from hermes_core.errors import Incomplete, SendError
-from hermes_core.messages import Address, Outgoing
+from hermes_core.messages import Address, Attachment, Outgoing
 from hermes_terminal.pipe import PipeAdapter, Streams
-from hermes_terminal.seat import Seat
+from hermes_terminal.seat import ANY_SIZE, Seat
 
 from .fake_gateway import FakeGateway, converse
 
@@ -259,5 +259,28 @@ async def test_a_full_disk_under_the_output_is_no_final_failure() -> None:
     assert (caught.value.permanent, caught.value.unknown) == (False, False)
 
 
-def test_a_pipe_claims_only_that_its_person_sits_here_and_answers_no_questions() -> None:
-    assert PipeAdapter.features == Features(local=True, unattended=True)
+def test_a_pipe_claims_that_its_person_sits_here_and_answers_no_questions_and_that_files_are_named() -> None:
+    assert PipeAdapter.features == Features(local=True, unattended=True, max_file=ANY_SIZE)
+
+
+async def test_a_file_is_a_line_on_stdout_with_its_place(ends: Ends) -> None:
+    adapter = PipeAdapter(SEAT, ends.streams)
+    file = Attachment("re\x1bport.txt", "text/plain", 2_000, "/there/kept-report.txt")
+    await adapter.send(Outgoing("k", SEAT.address, "Here it is.", attachments=(file,)))
+    await adapter.send(Outgoing("l", SEAT.address, "", attachments=(file,), repeat=True))
+    line = "📎 re␛port.txt (2 kB): /there/kept-report.txt\n"
+    assert ends.written() == f"Here it is.\n{line}(may be a repeat) \n{line}"
+
+
+async def test_a_run_that_is_begun_again_goes_on_behind_the_last_line_that_was_taken(ends: Ends) -> None:
+    gateway, adapter = FakeGateway(), PipeAdapter(SEAT, ends.streams)
+    first = asyncio.create_task(converse(gateway, adapter))
+    ends.type(b"one\n", end=False)
+    async with asyncio.timeout(10):
+        while gateway.events.count("settled") < 2:  # its turn is over
+            await asyncio.sleep(0.005)
+    first.cancel()
+    await asyncio.wait({first})
+    ends.type(b"two\n")
+    await converse(gateway, adapter)
+    assert [one.text for one in gateway.received] == ["one", "two"]

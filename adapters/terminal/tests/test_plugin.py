@@ -10,7 +10,7 @@ from hermes_core.adapter import Features
 from hermes_core.messages import Address
 from hermes_terminal.pipe import PipeAdapter
 from hermes_terminal.plugin import TerminalPlugin
-from hermes_terminal.seat import Seat
+from hermes_terminal.seat import ANY_SIZE, Seat
 
 
 def test_nothing_that_draws_is_imported_before_there_is_a_terminal() -> None:
@@ -50,4 +50,5 @@ def test_a_wrong_setting_is_refused() -> None:
 def test_a_chat_claims_what_it_shows_and_not_that_a_later_process_knows_it() -> None:
     from hermes_terminal.chat import ChatAdapter
 
-    assert ChatAdapter.features == Features(drafts=True, status=True, receipts=True, local=True)
+    shown = Features(drafts=True, status=True, receipts=True, local=True, max_file=ANY_SIZE)
+    assert ChatAdapter.features == shown
