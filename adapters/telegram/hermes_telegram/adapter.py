@@ -109,8 +109,8 @@ class TelegramAdapter:
                 if self._webhook is not None:
                     await hook(bot, self._webhook)
                     gateway.ready()
-                    await watch(bot, self._webhook)
-                polling = Polling(bot, polls, line.intake.take, gateway.ready)
+                    await watch(bot, self._webhook, gateway.alive)
+                polling = Polling(bot, polls, line.intake.take, gateway.ready, gateway.alive)
                 while True:
                     try:
                         await polling.run()

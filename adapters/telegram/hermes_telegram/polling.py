@@ -32,7 +32,10 @@ _UNREADABLE: Final = (AttributeError, KeyError, TypeError, ValueError)
 
 
 class Polling:
-    """One program's long polls. `take` gives the first update that is not kept; `ready` hears of each (re)connect."""
+    """One program's long polls. `take` gives the first update that is not kept.
+
+    `ready` is called for each (re)connect, `alive` for each poll that came back.
+    """
 
     def __init__(
         self,
@@ -40,12 +43,14 @@ class Polling:
         polls: Request,
         take: Callable[[Sequence[telegram.Update]], Awaitable[int | None]],
         ready: Callable[[], None],
+        alive: Callable[[], None],
         timeout: int = limits.POLL,
     ) -> None:
         self._bot = bot
         self._polls = polls
         self._take = take
         self._ready = ready
+        self._alive = alive
         self._timeout = timeout
         self._offset: int | None = None
         self._connected = False
@@ -94,6 +99,7 @@ class Polling:
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def _heard(self) -> None:
+        self._alive()
         if self._connected:
             return
         if self._said > 0.0:

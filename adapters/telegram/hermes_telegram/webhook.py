@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 import telegram
@@ -17,7 +18,7 @@ __all__ = ["hook", "watch"]
 
 log = logging.getLogger("hermes.telegram")
 
-WATCHED: Final = 60.0  # seconds between two looks at what Telegram says of the webhook
+WATCHED: Final = 45.0  # seconds between two looks at what Telegram says of the webhook
 
 
 async def hook(bot: telegram.Bot, webhook: Webhook) -> None:
@@ -38,8 +39,13 @@ async def hook(bot: telegram.Bot, webhook: Webhook) -> None:
             pause = min(2 * pause, LONGEST_PAUSE)
 
 
-async def watch(bot: telegram.Bot, webhook: Webhook, every: float = WATCHED) -> None:
-    """Look for ever whether the webhook stands and Telegram can reach it; set it again where it is gone."""
+async def watch(
+    bot: telegram.Bot, webhook: Webhook, alive: Callable[[], None], every: float = WATCHED
+) -> None:
+    """Look for ever whether the webhook stands and Telegram can reach it; set it again where it is gone.
+
+    `alive` is called whenever that is so.
+    """
     told = None
     while True:
         await asyncio.sleep(every)
@@ -64,3 +70,5 @@ async def watch(bot: telegram.Bot, webhook: Webhook, every: float = WATCHED) -> 
                 info.last_error_message,
                 info.pending_update_count,
             )
+        else:
+            alive()

@@ -148,7 +148,8 @@ async def test_case_43_a_poll_that_is_never_answered_counts_as_lost_and_is_said(
 ) -> None:
     """A connection that nobody cut and on which nothing comes: a router forgot it."""
     heard: list[int] = []
-    connects: list[float] = []
+    connects: list[int] = []
+    alive: list[int] = []
 
     async def take(updates: Sequence[Any]) -> int | None:
         heard.extend(one.update_id for one in updates)
@@ -157,7 +158,9 @@ async def test_case_43_a_poll_that_is_never_answered_counts_as_lost_and_is_said(
     bot, polls = make_bot(telegram.token, telegram.base_url, silence=0.3)
     telegram.fail("getUpdates", Fault(), Fault(cut="silent"))
     async with bot:
-        polling = Polling(bot, polls, take, lambda: connects.append(1.0), timeout=1)
+        polling = Polling(
+            bot, polls, take, lambda: connects.append(1), lambda: alive.append(len(connects)), timeout=1
+        )
         task = asyncio.create_task(polling.run())
         await telegram.until(lambda: any(one.outcome == "cut" for one in telegram.calls))
         telegram.say("are you there?")
@@ -166,6 +169,7 @@ async def test_case_43_a_poll_that_is_never_answered_counts_as_lost_and_is_said(
         await asyncio.wait({task})
     assert heard == [1000]
     assert len(connects) == 2
+    assert alive[:2] == [0, 1], "each poll that came back is a sign of life, the silent one is none"
     assert "no messages arrive: Timed out" in caplog.text
     assert "messages arrive again" in caplog.text
 
@@ -177,7 +181,9 @@ async def test_case_43_a_webhook_that_another_program_took_away_is_set_again_and
     wanted = Webhook.of("http://127.0.0.1:9", telegram.token)
     async with bot:
         await hook(bot, wanted)
-        task = asyncio.create_task(watch(bot, wanted, every=0.02))
+        alive: list[int] = []
+        task = asyncio.create_task(watch(bot, wanted, lambda: alive.append(1), every=0.02))
+        await telegram.until(lambda: len(alive) > 1)
         telegram.webhook = ""  # somebody called deleteWebhook
         await telegram.until(lambda: telegram.webhook == wanted.url)
         telegram.say("nobody listens on port 9")
