@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
@@ -117,7 +118,7 @@ class DiscordAdapter:
             self._intake = Intake(gateway, line, self._desk.notebook, self._spawn)
             self._slash = Slash(gateway, line, self._intake.address, self._spawn)
             self._gateway, self._line = gateway, line
-            standing = [group.create_task(self._type()), group.create_task(self._note())]
+            standing = [group.create_task(self._type()), group.create_task(self._note(self._slash))]
             try:
                 await line.serve(self._token)
             except _TROUBLE as error:
@@ -182,10 +183,17 @@ class DiscordAdapter:
         except Exception as error:  # the edge to the platform: a strange event must not end the connection
             log.error("an event of Discord, or something to be shown there, failed", exc_info=error)
 
-    async def _note(self) -> None:
+    async def _note(self, slash: Slash) -> None:
+        """Write down what was seen, and look after each heartbeat whether all is as it was."""
+        beat = self._line.latency
         while True:
             await asyncio.sleep(WRITTEN_EVERY)
             self._desk.notebook.write()
+            if self._line.latency != beat and math.isfinite(self._line.latency):  # one was acknowledged
+                beat = self._line.latency
+                self._gateway.alive()
+                if self._slashes and slash.stale():
+                    self._spawn(slash.sync())
 
     # -- sending
 

@@ -124,12 +124,18 @@ class Slash:
         self._address = address
         self._spawn = spawn
         self._pending: dict[str, _Pending] = {}
+        self._asked: tuple[KnownCommand, ...] = ()  # for which Discord has been asked
+
+    def stale(self) -> bool:
+        """Whether there are other commands now than those for which Discord was asked."""
+        return self._gateway.commands() != self._asked
 
     async def sync(self) -> None:
         """Register what differs, in one call; never on the way to being ready. A refusal is logged."""
         application = self._line.application_id
         assert application is not None, "known since the login"
-        new, dropped = wanted(self._gateway.commands())
+        self._asked = self._gateway.commands()
+        new, dropped = wanted(self._asked)
         if dropped:
             log.warning("Discord takes %d slash commands; left out: %s", COMMANDS, ", ".join(dropped))
         try:
@@ -142,6 +148,8 @@ class Slash:
                 log.info("registered %d slash commands", len(new))
         except SendError as error:
             log.warning("slash commands could not be registered; typed as text they work: %s", _why(error))
+            if not error.permanent:
+                self._asked = ()
 
     async def take(self, interaction: discord.Interaction[Any]) -> None:
         """Hand a slash command or a press in, and tell Discord that it was received; anything else is left."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hermes_core.errors import ConfigError
+from hermes_core.testing.driver import RecordingGateway
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.discord import FakeDiscord
 from hermes_discord.adapter import DiscordAdapter
@@ -72,6 +73,45 @@ async def test_case_43_a_silent_connection_is_noticed_and_made_anew(discord: Fak
     run.cancel()
     await asyncio.wait({run}, timeout=1.0)
     assert run.done()
+
+
+async def test_case_43_each_heartbeat_that_is_acknowledged_is_a_sign_of_life(discord: FakeDiscord) -> None:
+    discord.gateway.interval = 0.2
+    gateway = RecordingGateway()
+    run = asyncio.create_task(_adapter(discord, slash=False).run(gateway))
+    await until(lambda: gateway.alive_calls >= 2)
+    assert discord.gateway.beats >= 2
+    discord.gateway.fall_silent()
+    heard = gateway.alive_calls
+    beats = discord.gateway.beats
+    await until(lambda: discord.gateway.beats >= beats + 10)  # what it sends nobody answers
+    assert gateway.alive_calls <= heard + 1
+    run.cancel()
+    await asyncio.wait({run}, timeout=1.0)
+
+
+async def test_a_gateway_that_stays_away_is_tried_until_it_is_back(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat = discord.direct()
+    async with Bench(tmp_path, discord) as bench:
+        await discord.say(chat, "ann", "one")
+        await bench.heard(chat)
+        discord.gateway.refuse_connections = 2
+        await discord.gateway.hang_up(4000)
+        await discord.say(chat, "ann", "two")
+        assert await bench.heard(chat, 2, 20.0) == ["you said: one", "you said: two"]
+        assert discord.gateway.refuse_connections == 0
+
+
+async def test_a_platform_that_is_down_at_the_login_is_tried_again(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat = discord.direct()
+    discord.fail("GET", "/users/@me", 503, {"message": "503: Service Unavailable", "code": 0})
+    async with Bench(tmp_path, discord) as bench:
+        await discord.say(chat, "ann", "there you are")
+        assert await bench.heard(chat) == ["you said: there you are"]
 
 
 async def test_a_missing_intent_is_said_plainly(discord: FakeDiscord) -> None:
@@ -211,4 +251,4 @@ def _adapter(discord: FakeDiscord, token: str = "", **more: Any) -> DiscordAdapt
 
 def _nobody() -> Any:
     """A gateway behind which nobody is."""
-    return SimpleNamespace(commands=tuple, ready=lambda: None)
+    return SimpleNamespace(commands=tuple, ready=lambda: None, alive=lambda: None)

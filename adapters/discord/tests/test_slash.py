@@ -14,9 +14,11 @@ from hermes_core.adapter import KnownCommand
 from hermes_core.errors import StoreUnwritable
 from hermes_core.messages import Entry
 from hermes_core.store import Admission
+from hermes_core.testing.driver import RecordingGateway
 from hermes_core.testing.memory import MemoryStore
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.discord import FakeDiscord
+from hermes_discord.adapter import DiscordAdapter
 from hermes_discord.slash import differs, wanted
 
 from .bench import Bench, until
@@ -214,3 +216,19 @@ async def test_case_32_a_command_is_answered_in_time_however_slow_the_store_is_a
         assert discord.texts(chat)[0].startswith("This takes longer than usual.")
         store.slow.set()
         await until(lambda: len(discord.texts(chat)) == 2)
+
+
+async def test_commands_that_come_and_go_while_it_runs_are_registered_anew(discord: FakeDiscord) -> None:
+    discord.gateway.interval = 0.2
+    gateway = RecordingGateway((KnownCommand("one", "does it", "/one"),))
+    adapter = DiscordAdapter(discord.token, base_url=discord.base_url, gateway_url=discord.gateway_url)
+    run = asyncio.create_task(adapter.run(gateway))
+    await until(lambda: [one["name"] for one in discord.commands] == ["one"])
+    gateway._commands = (KnownCommand("two", "does it", "/two"),)
+    await until(lambda: [one["name"] for one in discord.commands] == ["two"])
+    asked = len(discord.calls("GET", "/commands"))
+    beats = discord.gateway.beats
+    await until(lambda: discord.gateway.beats >= beats + 10)
+    assert len(discord.calls("GET", "/commands")) == asked
+    run.cancel()
+    await asyncio.wait({run}, timeout=1.0)
