@@ -196,8 +196,16 @@ class Runtime:
 
     def _adapters(self, plugins: Plugins) -> dict[str, Adapter]:
         if self._wanted is None:
-            # the terminal is enabled by default, but serves `chat`; here it must be written
-            wanted = [name for name in plugins.adapters if self.config.given(f"adapters.{name}")]
+            # the terminal is enabled by default, but serves `chat`; here somebody must have asked for it
+            asked = {
+                platform
+                for info in plugins.infos.values()
+                if self.config.switched_on(info.name)
+                for platform in info.adapters
+            }
+            wanted = [
+                name for name in plugins.adapters if self.config.given(f"adapters.{name}") or name in asked
+            ]
         else:
             wanted = list(self._wanted)
         opened: dict[str, Adapter] = {}

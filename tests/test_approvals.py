@@ -6,6 +6,7 @@ import multiprocessing
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hermes_core import approvals
@@ -16,6 +17,10 @@ from hermes_core.errors import ConfigError, NotApproved
 from hermes_core.hookspecs import hookimpl
 from hermes_core.messages import Address
 from hermes_core.plugins import Plugins
+from hermes_core.runtime import Runtime
+from hermes_core.testing.memory import MemoryStore
+from hermes_core.testing.model import ScriptedModel
+from hermes_core.testing.platform import FakePlatform
 
 GREET = Approval(True, "hermes-greet", "1.0", {"commands": ("greet",), "hooks": ("hermes_commands",)})
 
@@ -216,6 +221,38 @@ def test_p4_who_enables_a_plugin_by_hand_is_not_asked(tmp_path: Path) -> None:
     plugins = Plugins(config(tmp_path, "[plugins.greet]\nenabled = true\n"))
     plugins.add("greet", GreetPlugin("spy"))
     assert plugins.commands.get("spy") is not None
+
+
+def test_p4_what_is_approved_while_the_program_runs_counts_for_what_is_loaded_anew(tmp_path: Path) -> None:
+    change(tmp_path, "greet", lambda old: GREET)
+    running = config(tmp_path)
+    assert running.unapproved("greet", {"commands": ("greet", "spy")}) == ["command spy"]
+    more = Approval(True, approved={"commands": ("greet", "spy")})
+    change(tmp_path, "greet", lambda old: more)
+    assert running.unapproved("greet", {"commands": ("greet", "spy")}) == []
+
+
+async def test_an_adapter_that_was_enabled_is_served_without_a_section(tmp_path: Path) -> None:
+    platform = FakePlatform()
+    change(
+        tmp_path,
+        "fake",
+        lambda old: Approval(True, approved={"adapters": ("fake",), "hooks": ("hermes_adapters",)}),
+    )
+    for switched, served in ((True, ["fake"]), (False, [])):
+        settings = config(tmp_path, '[model]\nprovider = "scripted"\n')
+        if not switched:
+            settings = msgspec.structs.replace(settings, approvals=Approvals())
+        plugins = Plugins(settings)
+        plugins.add("fake", platform)
+        plugins.add("scripted", ScriptedModel())
+        runtime = Runtime(settings, plugins=plugins, store=MemoryStore())
+        if served:
+            async with runtime:
+                assert list(runtime.services.adapters) == served
+        else:
+            with pytest.raises(ConfigError, match="names no adapter that is enabled"):
+                await runtime.__aenter__()
 
 
 def test_what_is_listed_is_sorted_and_has_no_empty_kinds() -> None:

@@ -15,7 +15,6 @@ from hermes_core.errors import ConfigError
 __all__ = ["INSTALL", "REMOVE"]
 
 _SECONDS: Final = 600.0
-_OFTEN: Final = 0.1  # seconds between two changes of the line of progress
 
 
 class _Command(NamedTuple):
@@ -33,7 +32,6 @@ class _Progress:
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()
         self._began = time.monotonic()
-        self._last = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -50,11 +48,9 @@ class _Progress:
 
     def tell(self, line: str) -> None:
         """A line of pip."""
-        now = time.monotonic()
-        if self._live and line.strip() and now - self._last >= _OFTEN:
-            self._last = now
+        if self._live and line.strip():
             shown = "".join(one for one in line.strip() if one.isprintable())[:70]
-            sys.stderr.write(f"\r\x1b[2K  {now - self._began:.0f} s  {shown}")
+            sys.stderr.write(f"\r\x1b[2K  {time.monotonic() - self._began:.0f} s  {shown}")
             sys.stderr.flush()
 
     def _clear(self) -> None:

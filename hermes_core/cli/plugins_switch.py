@@ -46,7 +46,7 @@ def _enable(options: argparse.Namespace) -> int:
         raise PackageError(f"{name} cannot be enabled: {seen.problem}", f"See: hermes plugins info {name}")
     kept = config.approvals.plugins.get(name)
     more = config.approvals.beyond(name, seen.registers)
-    if kept is not None and kept.enabled and not more:
+    if config.enabled(name) and not more and (kept is not None or _is_on_anyway(config, name)):
         print_line(f"{name} is enabled already.")
         return 0
     print_line(f"{name} {package.version} registers:")
@@ -99,6 +99,16 @@ def _refuse_written(config: Config, name: str, *, on: bool) -> None:
                 f"{place} says {key} = {'false' if on else 'true'}, and that goes before.",
                 "Change it there, or take it out.",
             )
+
+
+def _is_on_anyway(config: Config, name: str) -> bool:
+    """Whether it is written, or comes with Hermes: nothing has to be approved."""
+    from hermes_core.config import DEFAULT_PACKAGES
+
+    tables = ("adapters", "plugins")
+    return any(
+        config.place(f"{one}.{name}.enabled") or DEFAULT_PACKAGES.get(f"{one}.{name}") for one in tables
+    )
 
 
 def _agreed(question: str) -> bool:

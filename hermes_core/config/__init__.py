@@ -237,9 +237,17 @@ class Config(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     def unapproved(self, name: str, registers: Mapping[str, Iterable[str]]) -> list[str]:
         """What this package registers beyond what was approved when it was enabled (P4), in words.
 
-        Nothing where a written `enabled` or a default turned it on: then nobody was asked.
+        Nothing where a written `enabled` or a default turned it on: then nobody was asked. What was approved
+        since the start counts: then the program that runs may load the plugin anew.
         """
-        return [] if self._written(name) else self.approvals.beyond(name, registers)
+        if self._written(name) or not self.approvals.beyond(name, registers):
+            return []
+        return approvals.read(self.runtime.data_dir).beyond(name, registers)
+
+    def switched_on(self, name: str) -> bool:
+        """Whether this package is on because of `hermes plugins enable`."""
+        kept = self.approvals.plugins.get(name)
+        return kept is not None and kept.enabled and self.enabled(name)
 
     def _written(self, name: str) -> list[bool]:
         return [

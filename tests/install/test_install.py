@@ -47,6 +47,7 @@ def test_p4_what_is_installed_is_listed_and_off_and_enabling_shows_what_it_regis
     assert state(world)["greet"]["approved"] == {"commands": ["greet"], "hooks": ["hermes_commands"]}
     assert world.hermes("chat", typed="/greet\n").out == "hello\n"
     assert world.hermes("plugins", "enable", "greet").out == "greet is enabled already.\n"
+    assert world.hermes("plugins", "enable", "busy").out == "busy is enabled already.\n"
     assert world.hermes("plugins", "disable", "greet").out == "greet is off, from the next start on.\n"
     assert "no command /greet" in world.hermes("chat", typed="/greet\n").out
 
