@@ -71,6 +71,33 @@ def test_what_is_written_passes_its_own_tests_and_the_kit(tmp_path: Path, kind: 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        (
+            "except StoreUnwritable:\n",
+            "except StoreUnwritable:\n                    break\n",
+            "test_what_could_not_be_kept_comes_again",
+        ),
+        ('f"{outgoing.key}/{number}"', 'f"{id(object())}/{number}"', "test_once_holds_also_after_a_restart"),
+    ],
+    ids=["acknowledged too early", "another key each time"],
+)
+def test_the_suite_finds_what_is_broken_in_a_new_adapter(
+    tmp_path: Path, old: str, new: str, found: str
+) -> None:
+    folder = scaffold("adapter", "pigeon", tmp_path)
+    file = folder / "hermes_pigeon/adapter.py"
+    code = file.read_text()
+    assert code.count(old) == 1
+    file.write_text(code.replace(old, new))
+    call_ = [sys.executable, "-m", "pytest", "-q", "-p", "no:simcord", "-p", "no:cacheprovider", "-k", found]
+    done = subprocess.run(call_, cwd=folder, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 1, done.stdout
+    assert f"FAILED tests/test_contract.py::TestPigeon::{found}" in done.stdout
+
+
+@pytest.mark.slow
 def test_a_new_plugin_is_installed_enabled_and_answers(world: World) -> None:
     made = world.hermes("plugins", "new", "weather", "--into", "mine")
     assert made.code == 0, made.err
