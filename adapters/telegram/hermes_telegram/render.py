@@ -14,12 +14,22 @@ from hermes_core.messages import Attachment, Choice, Outgoing
 from hermes_core.pacing import Cut
 from hermes_telegram.limits import CAPTION, TEXT
 
-__all__ = ["INTERRUPTED", "REPEAT", "ROOM", "Content", "Cutter", "entities", "keyboard", "marked"]
+__all__ = [
+    "CAPTION_ROOM",
+    "INTERRUPTED",
+    "REPEAT",
+    "ROOM",
+    "Content",
+    "Cutter",
+    "entities",
+    "keyboard",
+    "marked",
+]
 
 REPEAT: Final = "↻ (may be a repeat)\n\n"
 INTERRUPTED: Final = "✂ _interrupted_"
 ROOM: Final = TEXT - len(REPEAT)  # what a message holds: each can take the mark
-_CAPTION_ROOM: Final = CAPTION - len(REPEAT)
+CAPTION_ROOM: Final = CAPTION - len(REPEAT)
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -57,7 +67,7 @@ class Cutter:
             if not final:
                 return shown
             files = [Content(Part(""), (), one) for one in outgoing.attachments]
-            if files and not drafted and len(shown) == 1 and len(shown[0].part.text) <= _CAPTION_ROOM:
+            if files and not drafted and len(shown) == 1 and len(shown[0].part.text) <= CAPTION_ROOM:
                 files[0] = msgspec.structs.replace(files[0], part=shown.pop().part)
             under = shown or files
             if under and outgoing.choices:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from hermes_core.errors import ConfigError
@@ -117,6 +118,12 @@ async def test_x3_the_webhook_takes_only_what_bears_the_secret_and_says_200_afte
         with pytest.raises(Problem) as refused:
             await route.answer(request("wrong"))
         assert refused.value.status == 401
+        with pytest.raises(Problem) as unread:  # X3: the secret comes before any look at the body
+            await route.answer(msgspec.structs.replace(request("wrong"), body=b"{no JSON"))
+        assert unread.value.status == 401
+        with pytest.raises(Problem) as unreadable:
+            await route.answer(msgspec.structs.replace(request(secret), body=b"{no JSON"))
+        assert unreadable.value.status == 400
         assert telegram.texts() == []
         for _ in range(2):  # Telegram brings it again where our answer was lost
             assert (await route.answer(request(secret))).status == 200
