@@ -50,7 +50,7 @@ class StateFile:
             import tomllib  # not needed where there is no file
 
             return tomllib.loads(text)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError) as error:
             raise StateError(

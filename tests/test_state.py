@@ -81,6 +81,7 @@ def test_a_broken_file_is_said_so_and_not_written_over(tmp_path: Path, text: str
 
 def test_a_folder_that_cannot_be_written_is_said_so_and_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("no folder", encoding="utf-8")
+    assert file_in(tmp_path / "data").read() == {}
     with pytest.raises(StateError, match="cannot be written"), file_in(tmp_path / "data").editing() as table:
         table["value"] = 1
 

@@ -26,6 +26,7 @@ PUBLIC: Final = frozenset(
         "pacing",
         "people",
         "route",
+        "rules",
         "sse",
         "testing",
         "tools",

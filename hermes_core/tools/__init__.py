@@ -10,12 +10,14 @@ function that gives back a `Program` has it run as a process that is ended with 
 
 from __future__ import annotations
 
+from hermes_core.permission import Approval
 from hermes_core.processes import Exit, Program
 from hermes_core.tools.asynchronous import AsyncTool, JobContext, async_tool
 from hermes_core.tools.declare import Kind, Tool, ToolContext, tool
 from hermes_core.tools.scope import Ended, Outcome, Scope
 
 __all__ = [
+    "Approval",
     "AsyncTool",
     "Ended",
     "Exit",
