@@ -27,6 +27,7 @@ def run(options: argparse.Namespace) -> int:
     config = load_config(options)
     hide = config.secrets.hide
     from hermes_core.cli.logs import log_nowhere
+    from hermes_core.config import masked
     from hermes_core.packages import Environment
     from hermes_core.plugins import catalogue
 
@@ -51,9 +52,8 @@ def run(options: argparse.Namespace) -> int:
         return 0
     cut_off = Environment().cut_off()
     if cut_off is not None:
-        say(
-            f"The installation of {cut_off.package} was cut off. To finish it: hermes plugins install {cut_off.written}"
-        )
+        again = f"hermes plugins install {masked(cut_off.written)}"
+        say(f"The installation of {cut_off.package} was cut off. To finish it: {again}")
     width = max((len(one.name) for one in plugins), default=0)
     for one in plugins:
         state = "failed" if one.problem else "enabled" if one.enabled else "off"

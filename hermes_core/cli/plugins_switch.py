@@ -43,7 +43,8 @@ def _enable(options: argparse.Namespace) -> int:
     _refuse_written(config, name, on=True)
     seen = look(name, options.config, overrides(options))
     if seen.problem:
-        raise PackageError(f"{name} cannot be enabled: {seen.problem}", f"See: hermes plugins info {name}")
+        why = config.secrets.hide(seen.problem)
+        raise PackageError(f"{name} cannot be enabled: {why}", f"See: hermes plugins info {name}")
     kept = config.approvals.plugins.get(name)
     more = config.approvals.beyond(name, seen.registers)
     if config.enabled(name) and not more and (kept is not None or _is_on_anyway(config, name)):

@@ -167,7 +167,10 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def _name(wanted: Target) -> str:
-    return Path(wanted.spec).name if wanted.kind in ("folder", "wheel") else wanted.spec.split("@")[-1]
+    """What it is called in lines for people; a URL without what may be a password in it."""
+    if wanted.kind == "git":
+        return wanted.spec.partition("#")[0].rsplit("/", 1)[-1].partition("@")[0].removesuffix(".git")
+    return Path(wanted.spec).name if wanted.kind in ("folder", "wheel") else wanted.spec
 
 
 def _only(folder: Path, wanted: Target) -> Path:

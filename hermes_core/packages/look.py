@@ -58,7 +58,12 @@ class _Question(msgspec.Struct, frozen=True):
     overrides: dict[str, str]
 
 
-def look(name: str, file: str | Path | None = None, overrides: Mapping[str, str] | None = None) -> Look:
+def look(
+    name: str,
+    file: str | Path | None = None,
+    overrides: Mapping[str, str] | None = None,
+    seconds: float = _SECONDS,
+) -> Look:
     """Load the plugin `name` with this config, whether or not it is enabled, in another process."""
     question = _Question(name, None if file is None else str(file), dict(overrides or {}))
     child = subprocess.Popen(
@@ -70,7 +75,7 @@ def look(name: str, file: str | Path | None = None, overrides: Mapping[str, str]
     )
     answer, late = b"", False
     try:
-        answer, _ = child.communicate(msgspec.json.encode(question), timeout=_SECONDS)
+        answer, _ = child.communicate(msgspec.json.encode(question), timeout=seconds)
     except subprocess.TimeoutExpired:
         late = True
     finally:
@@ -78,7 +83,7 @@ def look(name: str, file: str | Path | None = None, overrides: Mapping[str, str]
             os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
     if late:
-        return Look(problem=f"it did not load within {_SECONDS:.0f} s")
+        return Look(problem=f"it did not load within {seconds:g} s")
     try:
         return msgspec.json.decode(answer, type=Look)
     except msgspec.DecodeError:

@@ -13,7 +13,7 @@ model says, `real_time=True` for tests with sockets, processes or threads.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ import pytest
 if TYPE_CHECKING:
     from hermes_core.testing.kit import Hermes
 
-__all__ = ["hermes", "pytest_configure", "pytest_pyfunc_call"]
+__all__ = ["hermes", "pytest_configure", "pytest_pyfunc_call", "recorded"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,6 +44,14 @@ def hermes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hermes]:
     made = Hermes(tmp_path, project_plugins(request.path) if plugins is None else plugins, **given)
     yield made
     assert not made.running, "the test ended, and `hermes` still runs: make the test a coroutine function"
+
+
+@pytest.fixture
+def recorded(request: pytest.FixtureRequest) -> Callable[[str], Iterator[Any]]:
+    """Gives the payloads of a recording by its name in the folder `recorded` beside the test."""
+    from hermes_core.testing.recorded import payloads
+
+    return lambda name: payloads(request.path.parent / "recorded" / name)
 
 
 @pytest.hookimpl(tryfirst=True)

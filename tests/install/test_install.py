@@ -7,8 +7,10 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import psutil
 import pytest
 
+from .test_interrupted import until
 from .world import World, wheel
 
 pytestmark = pytest.mark.slow
@@ -293,3 +295,36 @@ class Plugin:
     assert "    hooks: hermes_turn_started" in text.splitlines()
     assert "    key: place = (needed)" in text.splitlines()
     assert "problem" not in text
+
+
+def test_a_plugin_that_hangs_or_leaves_processes_behind_does_not_hold_up_who_looks(
+    world: World, tmp_path: Path
+) -> None:
+    left = tmp_path / "left"
+    code = (
+        "import os, subprocess, sys, time\n"
+        f"child = subprocess.Popen(['sleep', '300'])\nopen({str(left)!r}, 'w').write(str(child.pid))\n"
+        "time.sleep(300)\n"
+    )
+    world.hermes("plugins", "install", str(wheel(tmp_path, "hermes-greet", plugin="greet", code=code)))
+    look = "from hermes_core.packages import look; print(look('greet', seconds=3).problem)"
+    done = subprocess.run(
+        [str(world.python), "-c", look],
+        cwd=world.folder,
+        env=world.environ(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "it did not load within 3 s\n"
+    until(lambda: not psutil.pid_exists(int(left.read_text())), 10)
+
+
+def test_no_secret_of_a_plugins_error_is_shown(world: World, tmp_path: Path) -> None:
+    code = "raise RuntimeError('no access with sk-abcdefghijklmnopqrstuvwxyz0123456789')\n"
+    world.hermes("plugins", "install", str(wheel(tmp_path, "hermes-greet", plugin="greet", code=code)))
+    for words in (("info", "greet"), ("info", "greet", "--json"), ("enable", "greet", "--yes")):
+        done = world.hermes("plugins", *words)
+        assert "no access with ***" in done.out + done.err
+        assert "sk-abc" not in done.out + done.err

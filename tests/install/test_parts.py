@@ -8,6 +8,7 @@ import pytest
 
 from hermes_core.errors import PackageError
 from hermes_core.packages.conflicts import Change, Have, all_there, broken, needed_by, unmet
+from hermes_core.packages.install import _name
 from hermes_core.packages.pip import explained
 from hermes_core.packages.targets import target
 from hermes_core.packages.wheels import read_wheel
@@ -126,3 +127,15 @@ def test_a_wheel_is_read_and_what_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.whl").write_bytes(b"")
     with pytest.raises(PackageError, match="the wheel is broken"):
         read_wheel(tmp_path / "x.whl")
+
+
+@pytest.mark.parametrize(
+    ("written", "called"),
+    [
+        ("https://ann:hunter2@example.invalid/a/greet.git@v1#subdirectory=x", "greet"),
+        ("git@example.invalid:a/greet.git", "greet"),
+        ("hermes-greet>=1", "hermes-greet>=1"),
+    ],
+)
+def test_what_is_said_of_a_url_is_its_last_part_and_no_password(written: str, called: str) -> None:
+    assert _name(target(written)) == called
