@@ -48,6 +48,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     The first `riding` of `notes` ride with the running turn. `waiting` is a live view, so that a long
     queue costs nothing to look at: count before you cancel. `troubled` names the plugins that had a problem.
+    `failure` is what people were told of the last turn that failed since the start, `failed_at` when (seconds since
+    1970).
     """
 
     address: Address
@@ -62,6 +64,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     history: int
     riding: int = 0
     troubled: tuple[str, ...] = ()
+    failure: str = ""
+    failed_at: float = 0.0
 
 
 class Entered(msgspec.Struct, frozen=True):

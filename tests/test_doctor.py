@@ -16,6 +16,8 @@ import pytest
 
 from hermes_core.checks import Check, Finding, Level
 from hermes_core.cli.checkup import Owned, checkup, in_thread
+from hermes_core.cli.surroundings import looks
+from hermes_core.config import Config
 from hermes_core.errors import HermesError
 from hermes_core.store.schema import MIGRATIONS
 from hermes_core.store.sqlite import SQLiteStore
@@ -98,20 +100,20 @@ def test_a_server_that_is_not_there_is_said_so_without_the_key_and_in_time(tmp_p
     assert "model" not in offline
 
 
-def test_a_folder_that_cannot_be_written_and_a_port_that_is_taken_are_said_so(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
+def test_a_port_that_is_taken_is_said_so(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        words = (
-            "--set",
-            f"http.port={taken.getsockname()[1]}",
-            "--set",
-            f"runtime.data_dir={tmp_path}/file/x",
-        )
-        found = findings(tmp_path, *words, code=1)
-    assert found["data folder"]["level"] == "broken"
+        found = findings(tmp_path, "--set", f"http.port={taken.getsockname()[1]}", code=1)
     assert "cannot listen" in found["http"]["text"]
+
+
+async def test_a_folder_that_cannot_be_made_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    config = Config.of({"runtime": {"data_dir": str(tmp_path / "file/x")}})
+    found = {one.name: one for one in await checkup(looks(config))}["data folder"]
+    assert found.level is Level.BROKEN
+    assert str(tmp_path / "file/x") in found.text
 
 
 @pytest.mark.parametrize("how", ["damaged", "later"])

@@ -60,8 +60,8 @@ async def _access(config: Config) -> Finding:
     served = [*access.owners, *access.admins, *access.allow]
     if not served:
         return Finding(
-            "nobody is served on chat platforms",
-            'Name yourself: [access] owners = ["telegram:42"], platform and user id.',
+            "the config lets nobody in; who writes is told how to ask",
+            'Name yourself: [access] owners = ["telegram:42"], platform and user id. Others: hermes pair',
             Level.WARNING,
         )
     if not access.owners:

@@ -64,6 +64,8 @@ class Conversation:
         self._roles: dict[str, Role] = {}
         self._loading: asyncio.Future[None] | None = None
         self._told_of_refusal = False
+        self.failure = ""  # what people were told of the last turn that failed
+        self.failed_at = 0.0
 
     # -- memory
 
@@ -330,6 +332,8 @@ class Conversation:
         self._conduct = None
         self.working("idle")
         if ended.outgoing is not None:
+            if ended.end is TurnEnd.FAILED:
+                self.failure, self.failed_at = ended.outgoing.text, self._services.wall()
             self._services.outbox.put(ended.outgoing)
         kept = bool(ended.items) or ended.end is not TurnEnd.INTERRUPTED
         self._perform(inbox.step(self.state, Signal.ENDED, Happening(end=ended.end, keep=kept)))

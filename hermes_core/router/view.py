@@ -56,6 +56,8 @@ class View:
             len(one.records()),
             sum(entry.when is When.AT_REPLY for entry in one.state.carried),
             tuple(info.name for info in self._services.plugins.infos.values() if info.problem),
+            one.failure,
+            one.failed_at,
         )
 
     def find(self, short: str) -> Entry | None:

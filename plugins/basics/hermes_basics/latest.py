@@ -53,6 +53,11 @@ class Latest:
         ]
         _keep(self._stopped, report.address, "; ".join(parts) or "no tool ran")
 
+    def since(self, address: Address) -> float | None:
+        """Seconds since the running turn began; None where that is not known."""
+        began = self._began.get(address)
+        return None if began is None else self._clock() - began
+
     def lines(self, address: Address) -> list[str]:
         """The rows for `/status`; none where nothing is known since the program started."""
         rows = []

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Literal, TypeVar
 
 from hermes_basics.latest import Latest
-from hermes_core.commands import Command, Context, command
+from hermes_core.commands import Command, Context, Snapshot, command
 from hermes_core.errors import BadArguments
 from hermes_core.hookspecs import Interruption, hookimpl
-from hermes_core.messages import Address, Role, TurnEnd
+from hermes_core.messages import Address, Entry, Role, TurnEnd, first_words
 
 __all__ = ["BasicsPlugin"]
+
+_T = TypeVar("_T")
+_FEW: Final = 3  # of what waits are shown
 
 
 @command("help", aliases=("commands",))
@@ -80,8 +85,7 @@ class BasicsPlugin:
         @command("status")
         async def status(context: Context) -> str:
             """Show what the agent does here, what waits, and how it is set."""
-            rows = [*_status(context), *self._latest.lines(context.address)]
-            return "\n".join(f"- {row}" for row in rows)
+            return "\n".join(f"- {row}" for row in await _status(context, self._latest))
 
         return (help_, status, new, plugins)
 
@@ -106,19 +110,63 @@ class BasicsPlugin:
         self._latest.stopped(interruption)
 
 
-def _status(context: Context) -> list[str]:
+async def _status(context: Context, latest: Latest) -> list[str]:
     now = context.conversation.snapshot()
     doing = f"{now.state} {now.tool}".strip()
-    turn = f" (turn {now.turn})" if now.turn is not None else ""
-    trouble = (
-        now.troubled if context.role >= Role.ADMIN else ()
-    )  # its cause is in the log, and stays there (X2)
-    return [
+    since = latest.since(context.address) if now.turn is not None else None
+    turn = (
+        f" (turn {now.turn}{f', for {_time(since)}' if since is not None else ''})"
+        if now.turn is not None
+        else ""
+    )
+    # the cause is in the log, and stays there (X2)
+    trouble = now.troubled if context.role >= Role.ADMIN else ()
+    rows = [
         f"Now: {doing}{turn}",
-        f"Waiting: {len(now.waiting)}, notes: {len(now.notes)}",
+        f"Waiting: {_some(now.waiting, lambda one: f'{one.short} {_quoted(one)}')}",
+    ]
+    if now.notes:
+        notes = _some(now.notes, lambda one: f"{one.short} {_place(one, now)}: {_quoted(one)}")
+        rows.append(f"Notes: {notes}")
+    if jobs := [one for one in await context.jobs.list() if not one.state.final]:
+        rows.append(
+            f"Jobs: {_some(jobs, lambda one: f'{one.id} {one.tool} {one.state.value} {one.progress}'.strip())}"
+        )
+    if now.failure:
+        ago = _time(max(0.0, time.time() - now.failed_at))
+        rows.append(f"Last error: {ago} ago: {first_words(now.failure, 200)}")
+    return [
+        *rows,
+        *latest.lines(context.address),
         f"Replies so far: {now.replies}, turns in the context: {now.history}",
         f"A message during work: {now.busy.value}",
         f"Model: {now.model}",
         f"Conversation: {now.address}",
         *([f"Plugins with a problem: {', '.join(trouble)}; the log says what"] if trouble else []),
     ]
+
+
+def _some(found: Sequence[_T], shown: Callable[[_T], str]) -> str:
+    """How many, and the first few of them."""
+    if not found:
+        return "nothing"
+    more = f", and {len(found) - _FEW} more" if len(found) > _FEW else ""
+    return f"{len(found)} ({', '.join(map(shown, itertools.islice(found, _FEW)))}{more})"
+
+
+def _quoted(entry: Entry) -> str:
+    return f"“{first_words(entry.text, 40)}”"
+
+
+def _place(note: Entry, now: Snapshot) -> str:
+    at = note.at_reply or 0
+    return "with the next turn" if at <= now.replies else f"after reply {at}"
+
+
+def _time(seconds: float) -> str:
+    """A length of time in one word: 12 s, 3 min, 5 h, 2 days."""
+    for unit, length in (("s", 60.0), ("min", 60.0), ("h", 24.0)):
+        if seconds < length:
+            return f"{seconds:.0f} {unit}"
+        seconds /= length
+    return f"{seconds:.0f} days"

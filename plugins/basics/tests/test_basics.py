@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
+from hermes_after.plugin import AfterPlugin
 from hermes_basics.plugin import BasicsPlugin
 from hermes_core.commands import Command, Context, command
+from hermes_core.errors import ModelError
 from hermes_core.hookspecs import hookimpl
-from hermes_core.messages import Role
+from hermes_core.job import JobRequest
+from hermes_core.messages import Author, Role
 from hermes_core.testing.bed import Bed
 from hermes_core.testing.memory import MemoryStore
 from hermes_core.testing.model import Hold
 from hermes_core.testing.virtual import run
+from hermes_core.tools import AsyncTool, JobContext, async_tool
 
 QUEUE = {"conversation": {"busy": "queue"}}
 
@@ -39,6 +44,11 @@ async def until(condition: Callable[[], object]) -> None:
             return
         await asyncio.sleep(0)
     raise AssertionError("it did not happen")
+
+
+def timeless(text: str) -> str:
+    """Without the seconds, which depend on the machine."""
+    return re.sub(r"[\d.]+ s\b", "N s", text)
 
 
 def ask(folder: Path, text: str, author: str = "ann") -> str:
@@ -99,7 +109,7 @@ def test_what_is_refused_says_what_to_type_instead(
 def test_status_of_an_idle_conversation(tmp_path: Path) -> None:
     assert ask(tmp_path, "/status").splitlines() == [
         "- Now: idle",
-        "- Waiting: 0, notes: 0",
+        "- Waiting: nothing",
         "- Replies so far: 0, turns in the context: 0",
         "- A message during work: interrupt",
         "- Model: scripted",
@@ -117,16 +127,68 @@ def test_status_while_a_turn_runs_says_what_it_does_and_what_waits(tmp_path: Pat
             await bed.platform.say("third")
             await bed.platform.say("/status")
             await until(lambda: len(bed.platform.sent) == 2)
-            lines = bed.platform.texts()[-1].splitlines()
-            assert lines[:4] == [
-                "- Now: writing (turn 2)",
-                "- Waiting: 1, notes: 0",
+            lines = timeless(bed.platform.texts()[-1]).splitlines()
+            assert lines[:5] == [
+                "- Now: writing (turn 2, for N s)",
+                "- Waiting: 1 (q3 “third”)",
+                "- Last turn: completed after N s, reply 1",
                 "- Replies so far: 1, turns in the context: 1",
                 "- A message during work: queue",
             ]
             hold.release()
 
     run(story())
+
+
+def test_status_shows_the_first_of_what_waits_notes_with_their_place_and_jobs(tmp_path: Path) -> None:
+    go = asyncio.Event()
+
+    class Digs:
+        @hookimpl
+        def hermes_async_tools(self) -> Iterable[AsyncTool]:
+            @async_tool
+            async def dig(context: JobContext) -> str:
+                """Dig."""
+                context.progress("one spade")
+                await go.wait()
+                return "a hole"
+
+            return [dig]
+
+    async def story() -> None:
+        hold = Hold()
+        plugins = [BasicsPlugin(), AfterPlugin(), Digs()]
+        async with Bed(tmp_path, [[hold]], plugins=plugins, config=QUEUE) as bed:
+            request = JobRequest(bed.platform.address(), Author("ann"), "dig", {}, "k", notify=False)
+            job = await bed.runtime.jobs.start(request)
+            await bed.platform.say("first")
+            await hold.reached.wait()
+            for number in range(5):
+                await bed.platform.say(f"number {number}")
+            await bed.platform.say("/after 2 remember the umbrella")
+            await until(lambda: len(bed.platform.sent) == 1)
+            await bed.platform.say("/status")
+            await until(lambda: len(bed.platform.sent) == 2)
+            lines = bed.platform.texts()[-1].splitlines()
+            assert lines[1] == "- Waiting: 5 (q2 “number 0”, q3 “number 1”, q4 “number 2”, and 2 more)"
+            assert lines[2] == "- Notes: 1 (a8 after reply 2: “remember the umbrella”)"
+            assert lines[3] == f"- Jobs: 1 ({job.id} dig running one spade)"
+            go.set()
+            hold.release()
+
+    run(story())
+
+
+def test_status_says_what_went_wrong_last_and_how_long_ago(tmp_path: Path) -> None:
+    async def story() -> str:
+        script = [ModelError("The server is not there.", "Is it started?")]
+        async with Bed(tmp_path, [script], plugins=[BasicsPlugin()]) as bed:
+            await bed.say("hello")
+            await bed.say("again")
+            return await bed.say("/status")
+
+    lines = timeless(run(story())).splitlines()
+    assert "- Last error: N s ago: The server is not there. Is it started?" in lines
 
 
 # ---- /new (T7)
