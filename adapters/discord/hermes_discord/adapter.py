@@ -104,7 +104,7 @@ class DiscordAdapter:
         self._intake: Intake | None = None
         self._slash: Slash | None = None
         self._doubtful: dict[str, list[discord.Message]] = {}  # what the history shows, by the key asked for
-        self._asked: dict[Address, int] = {}
+        self._asked: dict[Address, int | None] = {}
         self._lines: dict[str, tuple[str, str]] = {}
 
     # -- the connection
@@ -163,7 +163,7 @@ class DiscordAdapter:
         intake.missed()
         self._gateway.ready()
         for address in {key.rpartition("#turn:")[0] for key in self._dead}:
-            self._spawn(self._let_go(self._line, Address.parse(address)))
+            self._spawn(self._let_go(self._line, address))
         if first and self._slashes:
             self._spawn(slash.sync())
 
@@ -311,8 +311,9 @@ class DiscordAdapter:
                     break
             notebook.finished(old)
 
-    async def _let_go(self, line: Line, address: Address) -> None:
+    async def _let_go(self, line: Line, where: str) -> None:
         """Close what a dead run left unfinished here, once it is plain that no turn goes on with it (R3)."""
+        address = Address.parse(where)
         await self._gateway.settled(address)
         await self._leave(line, address, "")
 
@@ -329,9 +330,9 @@ class DiscordAdapter:
         if state == "idle":
             self._asked.pop(address, None)
         elif address not in self._asked and self._intake is not None:
-            latest = self._intake.latest.get(address)
-            if latest is not None:
-                self._asked[address] = latest
+            # while others wait, nobody can tell which of them the text that is about to grow will answer
+            waits = shown.activity.queued > 0
+            self._asked[address] = None if waits else self._intake.latest.pop(address, None)
         if state in BUSY:
             self._typing.start(str(address), self._clock() + SLOW)
             self._typed.set()

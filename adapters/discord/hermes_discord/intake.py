@@ -86,7 +86,8 @@ class Intake:
     def missed(self) -> None:
         """A new session begins: look in every known channel for what came in between (D8)."""
         for channel, known in self._notebook.channels():
-            self._put(int(channel), partial(self._look_back, int(channel), known))
+            if channel.isdigit():
+                self._put(int(channel), partial(self._look_back, int(channel), known))
 
     def _put(self, channel: int, work: Work) -> None:
         lane = self._lanes.get(channel)

@@ -215,3 +215,18 @@ async def test_d8_a_channel_that_was_deleted_is_looked_for_once(tmp_path: Path, 
             known = other if number == 2 else gone  # read in this order
             await until(lambda known=known: discord.calls("GET", f"{known}/messages"))  # type: ignore[misc]
     assert [one.status for one in discord.calls("GET", f"{gone}/messages")] == [404]
+
+
+async def test_a_notebook_with_nonsense_in_it_does_not_keep_it_from_its_work(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat = discord.direct()
+    folder = tmp_path / "discord"
+    folder.mkdir()
+    known = '{"address": "nowhere", "guild": null, "last": "1"}'
+    (folder / "notebook.json").write_text(f'{{"channels": {{"general": {known}, "{chat}": {known}}}}}')
+    (folder / "drafts.json").write_text('{"nothing": {"0": ["1"]}, "nowhere#turn:1": {"0": ["1"]}}')
+    async with Bench(tmp_path, discord) as bench:
+        await discord.say(chat, "ann", "hello")
+        assert await bench.heard(chat) == ["you said: hello"]
+        assert len(discord.gateway.identified) == 1

@@ -9,7 +9,7 @@ import pytest
 
 from hermes_core.adapter import Activity, Progress, Working
 from hermes_core.errors import ModelError
-from hermes_core.messages import ToolCall
+from hermes_core.messages import Author, Entry, ToolCall, When
 from hermes_core.testing.model import Hold, Script
 from hermes_core.testing.platforms.discord import FakeDiscord
 
@@ -263,3 +263,37 @@ async def test_case_35_a_text_whose_first_post_was_taken_and_not_confirmed_has_i
         hold.release()
         await until(lambda: discord.texts(chat) == ["This is the beginning of it and this is its end."])
         assert len(discord.mine(chat)) == 1
+
+
+@pytest.mark.parametrize("busy", ["queue", "followup"])
+async def test_a_reply_that_grows_answers_the_message_that_its_turn_is_for(
+    busy: str, tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat, holds = discord.direct(), [Hold() for _ in range(3)]
+    scripts: list[Script] = [
+        [f"This is number {n} of several answers", hold, "."] for n, hold in enumerate(holds)
+    ]
+    async with Bench(tmp_path, discord, scripts, settings={"busy": busy}):
+        asked = [await discord.say(chat, "ann", "one")]
+        await until(lambda: len(discord.texts(chat)) == 1)
+        asked += [await discord.say(chat, "ann", text) for text in ("two", "three")]
+        await until(lambda: len(discord.reactions) == 2)
+        turns = 2 if busy == "queue" else 3
+        for number, hold in enumerate(holds[:turns], 1):
+            await until(lambda number=number: len(discord.texts(chat)) == number)  # type: ignore[misc]
+            hold.release()
+        await until(lambda: sum(one.endswith(".") for one in discord.texts(chat)) == turns)
+        answered = [one.get("message_reference", {}).get("message_id") for one in discord.mine(chat)]
+        assert answered == ([asked[0], asked[2]] if busy == "queue" else [asked[0], None, asked[2]])
+
+
+async def test_what_nobody_asked_for_answers_no_message(tmp_path: Path, discord: FakeDiscord) -> None:
+    chat, hold = discord.direct(), Hold()
+    async with Bench(tmp_path, discord, ["done", ["The job that you began has ended", hold]]) as bench:
+        await discord.say(chat, "ann", "begin a job")
+        await bench.heard(chat)
+        event = Entry("job:1:done", bench.address(chat), Author(""), "[event] job_completed", When.EVENT)
+        bench.runtime.router.deliver((await bench.store.admit(event)).entry)
+        await bench.heard(chat, 2)
+        hold.release()
+        assert "message_reference" not in discord.mine(chat)[1]
