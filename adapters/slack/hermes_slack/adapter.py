@@ -174,7 +174,7 @@ class SlackAdapter:
         if self._writing is None:
             clock = asyncio.get_running_loop().time
             budget = Budget(lambda channel: CHANNEL_RATES, WORKSPACE_RATES, clock)
-            self._writing = Writing(budget, Drafts(self._path("drafts.json")))
+            self._writing = Writing(budget, Drafts(self._path("drafts.json")), self._wall)
         return self._writing
 
     def _path(self, name: str) -> Path | None:

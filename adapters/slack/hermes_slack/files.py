@@ -37,10 +37,9 @@ _SLACK: Final = (".slack.com", ".slack-gov.com", ".slack-files.com", ".slack-edg
 
 
 class _Upload(msgspec.Struct):
-    """The files of one text: how many there are, and the ids of those that were uploaded."""
+    """The files of one text: the id of each that was uploaded, "" for the others."""
 
-    count: int
-    ids: list[str] = []
+    ids: list[str]
 
 
 class Uploads:
@@ -56,7 +55,7 @@ class Uploads:
 
     def begin(self, key: str, count: int) -> _Upload:
         """So many files go out with this text."""
-        upload = self._known.setdefault(key, _Upload(count))
+        upload = self._known.setdefault(key, _Upload([""] * count))
         while len(self._known) > _TEXTS:
             del self._known[next(iter(self._known))]
         return upload
@@ -85,12 +84,10 @@ class Files:
         upload = self._uploads.begin(key, len(attachments))
         failed: list[str] = []
         for number, attachment in enumerate(attachments):
-            known = upload.ids[number] if number < len(upload.ids) else ""
-            if known and await self._stands(known, address):
+            if upload.ids[number] and await self._stands(upload.ids[number], address):
                 continue
             try:
-                id_ = await self._upload(attachment)
-                upload.ids[number : number + 1] = [id_]
+                id_ = upload.ids[number] = await self._upload(attachment)
                 self._uploads.write()
                 await self._share(id_, attachment, address)
             except OSError as error:
@@ -101,12 +98,10 @@ class Files:
                 failed.append(f"Slack does not take {attachment.name}: {word_of(error)}.")
         return failed
 
-    async def there(self, key: str, address: Address, count: int = 0) -> bool:
-        """Whether all files of this text stand there; `count`: how many there must be, where that is known."""
+    async def there(self, key: str, address: Address) -> bool:
+        """Whether all files of this text stand there."""
         upload = self._uploads.of(key)
-        if upload is None or len(upload.ids) < max(count, upload.count):
-            return False
-        return all([await self._stands(id_, address) for id_ in upload.ids])
+        return upload is not None and all([id_ and await self._stands(id_, address) for id_ in upload.ids])
 
     async def _upload(self, attachment: Attachment) -> str:
         path = Path(attachment.ref)

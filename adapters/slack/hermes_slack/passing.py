@@ -169,7 +169,7 @@ class Passing:
         for draft in left:
             channel = Address.parse(draft.address).channel
             begin(self._group, self._unmark(channel, draft.ids[0]))
-            self._drafts.forget(draft)
+            self._drafts.closed(draft.key)
 
     # -- receipts
 

@@ -91,7 +91,7 @@ class Streams(Posts):
             )
         except SendError as error:
             if error.unknown:
-                self._unsure[key] = (asked, ringing_nobody(piece.raw), index)
+                self.expect(key, asked, piece.raw, index)
                 raise
             if error.retry_after is None and not word_of(error):
                 raise  # not refused: Slack was not reached
@@ -156,6 +156,10 @@ class Streams(Posts):
         """Remove message `ts`."""
         self._open.pop(ts, None)
         return await super().delete(address, ts)
+
+    def expect(self, key: str, at: float, raw: str, index: int) -> None:
+        """A stream may have begun then with these words, as message `index` of the text `key`: `find` looks for it."""
+        self._unsure[key] = (at, ringing_nobody(raw), index)
 
     async def find(self, address: Address, keys: Collection[str]) -> dict[int, Found]:
         """Also what was begun as a stream and not answered: it has no metadata, but its first words."""

@@ -14,7 +14,9 @@ import asyncio
 import functools
 import logging
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -25,13 +27,15 @@ from hermes_core.pacing import Action, Budget, Cut, Delete, Delta, Edit, Live, P
 from hermes_slack.drafts import Draft, Drafts
 from hermes_slack.files import Files
 from hermes_slack.limits import DRAFT_AFTER, TEMPO
-from hermes_slack.posts import Posts
 from hermes_slack.render import INTERRUPTED, INTERRUPTED_MRKDWN, Piece, cut
+from hermes_slack.streams import Streams
 from hermes_slack.tasks import begin
 
 __all__ = ["Writing"]
 
 log = logging.getLogger("hermes.slack")
+
+_BEGUN: Final = 200  # characters by which a message is recognised
 
 
 @dataclass(eq=False)
@@ -77,26 +81,31 @@ class _Line:
 class Writing:
     """`posts` gives the calls of the present connection, waiting for one where there is none."""
 
-    def __init__(self, budget: Budget, drafts: Drafts) -> None:
+    def __init__(self, budget: Budget, drafts: Drafts, wall: Callable[[], float]) -> None:
         self.budget = budget
         self.drafts = drafts
-        self._left = drafts.left()  # of a former run
+        self._wall = wall
+        left = drafts.left()  # of a former run
+        self._left = [one for one in left if one.ids]
+        self._begun = [one for one in left if one.begun]
         self._dead: list[
             tuple[Address, Draft]
         ] = []  # of those, what is to be closed once there is a connection
         self._lines: dict[tuple[Address, str], list[_Line]] = {}  # of turns that are being written
         self._whole: dict[str, _Line] = {}  # by the key of what is being sent
         self._found: dict[str, tuple[Slot, ...]] = {}  # what `find` saw of texts that are not complete
-        self._posts: Posts | None = None
+        self._posts: Streams | None = None
         self._files: Files | None = None
         self._open = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._run = secrets.token_hex(4)
 
-    def start(self, posts: Posts, files: Files, group: asyncio.TaskGroup) -> None:
+    def start(self, posts: Streams, files: Files, group: asyncio.TaskGroup) -> None:
         """A connection is there: its calls, and who owns the tasks that write."""
         self._posts, self._files, self._group = posts, files, group
         self._open.set()
+        while self._begun:
+            begin(group, self._recover(self._begun.pop()))
         while self._dead:
             begin(group, self._close(*self._dead.pop()))
         for turn, lines in list(self._lines.items()):
@@ -179,7 +188,7 @@ class Writing:
             self._left.remove(draft)
             if draft.turn == turn and not slots:
                 slots = tuple(Slot(id_, None) for id_ in draft.ids)
-                self.drafts.forget(draft)
+                self.drafts.closed(draft.key)
             elif self._group is not None:
                 begin(self._group, self._close(address, draft))
             else:
@@ -192,7 +201,21 @@ class Writing:
             await posts.mark(address, draft.ids[-1], INTERRUPTED_MRKDWN)
         except SendError as error:
             log.info("an unfinished text could not be closed: %s", error)
-        self.drafts.forget(draft)
+        self.drafts.closed(draft.key)
+
+    async def _recover(self, draft: Draft) -> None:
+        """A run died while it posted this: where the message stands there, it is closed."""
+        posts, _ = await self._connected()
+        address = Address.parse(draft.address)
+        posts.expect(draft.key, draft.at, draft.begun, len(draft.ids))
+        try:
+            for one in (await posts.find(address, (draft.key,))).values():
+                if one.ts not in draft.ids:
+                    await posts.mark(address, one.ts, INTERRUPTED_MRKDWN)
+        except SendError as error:
+            log.info("an unfinished text could not be looked up: %s", error)
+        if not draft.ids:
+            self.drafts.closed(draft.key)
 
     # -- whole
 
@@ -231,10 +254,11 @@ class Writing:
                         self._drop((outgoing.address, outgoing.turn), one)
 
     async def _attached(self, outgoing: Outgoing) -> None:
-        _, files = await self._connected()
+        posts, files = await self._connected()
         failed = await files.send(outgoing.address, outgoing.key, outgoing.attachments)
-        if failed:  # what Slack will never take is said where it is missed
-            notice = self._line(outgoing.address, "", 0, f"{outgoing.key}#files")
+        key = f"{outgoing.key}#files"
+        if failed and not await posts.find(outgoing.address, (key,)):  # said once, where it is missed
+            notice = self._line(outgoing.address, "", 0, key)
             await notice.live.finish("\n".join(failed))
 
     def _taken_over(self, outgoing: Outgoing) -> _Line:
@@ -265,7 +289,7 @@ class Writing:
         if not found:
             return Sent(()) if await files.there(key, address) else None
         whole = of and all(index in found and found[index].of == of for index in range(of))
-        if whole and (not count or await files.there(key, address, count)):
+        if whole and (not count or await files.there(key, address)):
             return Sent(tuple(found[index].ts for index in range(of)))
         self._found[key] = tuple(
             Slot(found[index].ts if index in found else None, None) for index in range(max(found) + 1)
@@ -286,6 +310,9 @@ class Writing:
         line = _Line(address, turn, part, key, {key})
 
         async def perform(action: Action) -> str:
+            if line.draft and isinstance(action, Post):
+                begun = action.content.raw or action.content.text
+                self.drafts.posting(line.draft, str(address), line.turn, begun[:_BEGUN], self._wall())
             id_ = await self._perform(line, action)
             if line.draft and isinstance(action, Post):
                 self.drafts.posted(line.draft, str(line.address), line.turn, id_)
@@ -314,7 +341,7 @@ class Writing:
             case Delete():
                 return await posts.delete(line.address, action.id)
 
-    async def _connected(self) -> tuple[Posts, Files]:
+    async def _connected(self) -> tuple[Streams, Files]:
         while self._posts is None or self._files is None:
             await self._open.wait()
         return self._posts, self._files

@@ -113,6 +113,25 @@ async def test_a_file_that_slack_will_never_take_is_said_and_holds_up_nothing(
         assert shown(slack)[2:] == ["look", "b.bin cannot be read: No such file or directory."]
 
 
+async def test_a_file_that_is_given_up_does_not_take_the_place_of_another_one(
+    tmp_path: Path, slack: FakeSlack
+) -> None:
+    """The first is refused for ever, the second is shared although the answer is lost: each is told once."""
+    async with Connected(slack, tmp_path) as (adapter, _):
+        message = outgoing(tmp_path, "a.bin", "b.txt")
+        slack.refuse("files.getUploadURLExternal", "file_uploads_disabled")
+        slack.cut("files.info", "before")
+        with pytest.raises(SendError):
+            await adapter.send(message)
+        slack.refuse("files.getUploadURLExternal", "file_uploads_disabled")
+        assert await adapter.find("k1", HERE) is None
+        await adapter.send(message)
+        slack.refuse("files.getUploadURLExternal", "file_uploads_disabled")
+        assert await adapter.find("k1", HERE) is None
+        await adapter.send(message)  # as after a crash before the outbox knew
+        assert shown(slack) == ["look", "b.txt", "Slack does not take a.bin: file_uploads_disabled."]
+
+
 # ---- in
 
 

@@ -137,6 +137,30 @@ async def test_a_text_that_kill_9_cut_off_gets_its_end_in_the_same_message_r3(
     assert slack.world.streams.alive == 0
 
 
+@pytest.mark.parametrize(("channel", "method"), [("D1", "chat.postMessage"), ("C1", "chat.startStream")])
+async def test_a_draft_that_kill_9_met_while_it_was_posted_gets_its_mark_r3(
+    tmp_path: Path, slack: FakeSlack, channel: str, method: str
+) -> None:
+    """Slack has it, and the program died before it knew under which time stamp."""
+    held = slack.hold(method)
+    async with running(tmp_path, slack, pace=0.03) as program:
+        await program.until("ready: slack")
+        ts = slack.world.say(channel, "UANN", "<@U0AGENT> count to 60")
+        thread = ts if channel == "C1" else None
+        await slack.until(lambda: len(slack.texts(channel, thread)) == 1, PATIENCE)
+        await program.end(signal.SIGKILL)
+    held.set()
+    async with running(tmp_path, slack) as program:
+        await program.until("ready: slack")
+        await slack.until(lambda: "60" in slack.texts(channel, thread)[-1], PATIENCE)
+        await slack.until(lambda: "interrupted" in slack.texts(channel, thread)[0], PATIENCE)
+        await program.end(signal.SIGTERM)
+    first, last = slack.texts(channel, thread)
+    assert "60" not in first
+    assert "interrupted" not in last
+    assert slack.world.streams.alive == 0
+
+
 async def test_a_text_of_a_turn_that_does_not_go_on_after_kill_9_gets_its_mark_r3(
     tmp_path: Path, slack: FakeSlack
 ) -> None:
