@@ -58,10 +58,7 @@ class SlackDriver:
         return HERE
 
     def thread(self) -> Address:
-        world = self.slack.world
-        ts = world.ts()
-        world.channel("D1").messages[ts] = {"type": "message", "user": "UANN", "text": "root", "ts": ts}
-        return Address("slack", "U0AGENT", "D1", ts)
+        return Address("slack", "U0AGENT", "D1", self.slack.world.quiet("D1"))
 
     async def say(
         self,

@@ -93,6 +93,12 @@ class World:
             self._emit({**mention, "type": "app_mention"})
         return str(message["ts"])
 
+    def quiet(self, channel: str, user: str = "UANN") -> str:
+        """A message of long ago, of which nobody is told; gives its time stamp."""
+        ts = self.ts()
+        self.channel(channel).messages[ts] = {"type": "message", "user": user, "text": "long ago", "ts": ts}
+        return ts
+
     def edit(self, channel: str, ts: str, text: str) -> None:
         """A person edits a message."""
         message = self.channel(channel).messages[ts]
