@@ -157,7 +157,9 @@ class Runtime:
         answers = {"plugins": self._troubles, "reload": self._reload}
         self.control = Control(answers, tasks.spawn)
         if self.config.runtime.blocked_after:
-            watchdog = Watchdog(plugins, self.config.runtime.blocked_after)
+            watchdog = Watchdog(
+                plugins, self.config.runtime.blocked_after, self.config.runtime.memory_step * 1024 * 1024
+            )
             self._stack.callback(watchdog.close)
 
     async def _troubles(self, arguments: Mapping[str, Any]) -> dict[str, str]:

@@ -95,10 +95,12 @@ class RuntimeSettings(msgspec.Struct, frozen=True):
     """`[runtime]`: where the store, the output of jobs and the state of plugins are kept.
 
     `blocked_after`: seconds after which a blocked event loop is named in the log; 0: nobody looks.
+    `memory_step`: MiB by which the program may grow before the log says during whose work; 0: as it likes.
     """
 
     data_dir: Path = msgspec.field(default_factory=data_folder)
     blocked_after: Duration = 1.0
+    memory_step: Whole = 256
 
 
 class ModelSettings(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from hermes_core.plugins.brought import PluginInfo
 from hermes_core.plugins.finding import catalogue, load
+from hermes_core.plugins.lately import Work
 from hermes_core.plugins.limits import meant, resume, within
 from hermes_core.plugins.loaded import Plugins
 from hermes_core.plugins.operation import Operation
@@ -26,6 +27,7 @@ __all__ = [
     "Operation",
     "PluginInfo",
     "Plugins",
+    "Work",
     "catalogue",
     "load",
     "meant",

@@ -67,7 +67,7 @@ def _load_one(plugins: Plugins, point: importlib.metadata.EntryPoint, config: Co
         if meant(error):
             raise
         info.problem = (
-            error.message.removeprefix(f"plugin {point.name!r}: ")  # whose problem it is stands beside it
+            str(error).removeprefix(f"plugin {point.name!r}: ")  # whose problem it is stands beside it
             if isinstance(error, HermesError)
             else f"cannot be loaded: {brief(error)}"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import EntryPoint
 from types import FrameType
 
@@ -17,10 +18,11 @@ from hermes_core.errors import PluginError
 from hermes_core.models import ModelFactory
 from hermes_core.plugins.aside import Aside
 from hermes_core.plugins.brought import Brought, Implementation, PluginInfo, bring
+from hermes_core.plugins.lately import Lately, Work
 from hermes_core.plugins.owners import Culprit, Ground, Owners, ground
 from hermes_core.plugins.tables import Tables
 from hermes_core.plugins.verbs import Verbs
-from hermes_core.tools import AsyncTool, Tool
+from hermes_core.tools import AsyncTool, Kind, Tool
 
 __all__ = ["Plugins"]
 
@@ -43,6 +45,7 @@ class Plugins(Verbs):
         self.models: dict[str, ModelFactory] = {}
         self.adapters: dict[str, AdapterFactory] = {}
         self.aside = Aside()
+        self.lately = Lately()
         self._pluggy = pluggy.PluginManager("hermes")
         self._pluggy.add_hookspecs(hookspecs)
         self._loaded: dict[str, Brought] = {}
@@ -107,6 +110,17 @@ class Plugins(Verbs):
     def culprit(self, frame: FrameType) -> Culprit:
         """Whose code runs in this frame; may be asked from any thread, for something that went wrong."""
         return Owners(dict(self._loaded), self.points).culprit(frame)
+
+    def worked(self) -> Work:
+        """What plugins did since this was last asked; for one asker, in any thread."""
+        return self.lately.look(list(self.tallies()))
+
+    def at_work(self, tool: Tool) -> AbstractContextManager[None]:
+        """Around a call of this tool; what runs in a process of its own does nothing in this one."""
+        if tool.kind is Kind.PROCESS:
+            return nullcontext()
+        owners = (one.name for one in self.infos.values() if tool.name in one.tools)
+        return self.lately.at_work(next(owners, "?"))
 
     def _tables(self) -> Tables:
         return Tables(self.commands, self.tools, self.async_tools, self.models, self.adapters)

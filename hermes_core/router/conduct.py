@@ -182,7 +182,7 @@ class Conduct:
             (one.author for one in (*people, *self._entries)), Author("")
         )  # of events: a job's starter
         self._jobs = services.jobs(address, author, self._role)
-        scope = Scope(services.folder, mask=services.config.secrets.hide)
+        scope = Scope(services.folder, mask=services.config.secrets.hide, at_work=services.plugins.at_work)
         self._turn = Turn(
             TurnPlan(
                 self.number,

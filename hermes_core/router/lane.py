@@ -243,10 +243,11 @@ class Lane:
 
     async def _handled(self, found: Command, context: Context, given: Iterable[Any]) -> str | None:
         """What the handler answers; a plain one beside the event loop, so that it holds up nobody."""
-        if not found.plain:
-            result = found.handler(context, *given)
-        else:
-            plugins = self._services.plugins
-            owner = plugins.commands.owner(found.name) or "?"
-            result = await plugins.aside.call(owner, found.handler, context, *given)
-        return await result if isinstance(result, Awaitable) else result
+        plugins, owner = self._services.plugins, context.registry.owner(found.name) or "?"
+        with plugins.lately.at_work(owner):
+            if found.plain:
+                result = await plugins.aside.call(owner, found.handler, context, *given)
+            else:
+                result = found.handler(context, *given)
+            text: str | None = await result if isinstance(result, Awaitable) else result
+        return text

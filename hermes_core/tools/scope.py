@@ -58,7 +58,7 @@ class Scope:
 
     `folder` takes the records of processes. Results have at most `limit` characters, and say how many
     are left out of their middle. `kill_after` seconds lie between SIGTERM and SIGKILL where a deadline
-    passed. `mask` takes secrets out of every text (X2).
+    passed. `mask` takes secrets out of every text (X2). `at_work` is entered around each call.
     """
 
     def __init__(
@@ -68,11 +68,13 @@ class Scope:
         limit: int = 30_000,
         kill_after: float = 1.0,
         mask: Callable[[str], str] = str,
+        at_work: Callable[[Tool], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
     ) -> None:
         self._folder = folder
         self._limit = limit
         self._kill_after = kill_after
         self._mask = mask
+        self._at_work = at_work
         self._closed = False
         self._processes: list[Process] = []
         self._tasks: dict[asyncio.Task[Any], str] = {}
@@ -94,7 +96,8 @@ class Scope:
             arguments = tool.check(arguments_json)
             if tool.context is not None:
                 arguments[tool.context] = context
-            outcome = await self._run(tool, arguments)
+            with self._at_work(tool):
+                outcome = await self._run(tool, arguments)
         except HermesError as error:
             outcome = Outcome(told(error), error=True)
         except Exception as error:  # noqa: BLE001 - the edge of a plugin call: its fault stays its own (P2)

@@ -6,17 +6,20 @@ import asyncio
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hermes_core.commands import Command, Context, command
 from hermes_core.hookspecs import Answer, hookimpl
-from hermes_core.messages import Entry
+from hermes_core.messages import Entry, ToolCall
 from hermes_core.plugins import within
 from hermes_core.plugins.aside import Aside
 from hermes_core.testing.bed import Bed
 from hermes_core.testing.model import Hold
 from hermes_core.testing.virtual import run
+
+from .foreign import Foreign
 
 
 class HangsPlugin:
@@ -162,3 +165,112 @@ async def test_a_handler_that_is_given_up_goes_on_beside_and_is_counted_until_it
     async with asyncio.timeout(10):
         while aside.running("slow"):
             await asyncio.sleep(0.001)
+
+
+# ---- every kind of fault, in an installed plugin, beside one whose service is looked at meanwhile
+
+GOOD = """
+    class Plugin:
+        @hookimpl
+        def hermes_commands(self) -> list[Command]:
+            @command("good", help="x")
+            async def good(context: Context) -> str:
+                return "here I am"
+
+            @command("taken", help="x")
+            async def taken(context: Context) -> str:
+                return "the first one's"
+
+            return [good, taken]
+
+        @hookimpl
+        async def hermes_message(self, entry: Entry) -> Answer | None:
+            return Answer("pong") if entry.text == "ping" else None
+
+        @hookimpl
+        def hermes_tools(self) -> list[Tool]:
+            @tool
+            async def look() -> str:
+                "Look."
+                return "seen"
+
+            return [look]
+"""
+
+
+def body(hook: str) -> str:
+    return "class Plugin:\n    @hookimpl\n    " + hook.replace("\n", "\n    ")
+
+
+FAULTS = {
+    "import error": ("import nothing_of_this_name", "cannot be loaded: ModuleNotFoundError"),
+    "syntax error": ("def (:", "cannot be loaded: SyntaxError"),
+    "ends the program": ("raise SystemExit(3)", "cannot be loaded: SystemExit"),
+    "cannot be made": (
+        "class Plugin:\n    def __init__(self):\n        raise ValueError('no')",
+        "cannot be loaded",
+    ),
+    "wrong hook": (body("def hermes_mesage(self, entry): ..."), "Did you mean hermes_message"),
+    "wrong argument": (body("def hermes_message(self, mesage): ..."), "mesage"),
+    "no mark": ("class Plugin:\n    def hermes_message(self): ...", "lacks the mark @hookimpl"),
+    "brings nonsense": (body("def hermes_tools(self):\n    return [7]"), "gave int, not Tool"),
+    "taken name": (
+        body("def hermes_commands(self):\n    return [command('taken', help='x')(lambda context: 'mine')]"),
+        "/taken of plugin 'zbad' is taken by plugin 'good'",
+    ),
+    "hook raises": (body("def hermes_message(self):\n    raise ValueError('no')"), "hermes_message failed"),
+    "hook raises later": (
+        body("async def hermes_message(self):\n    await asyncio.sleep(0)\n    raise ValueError('no')"),
+        "hermes_message failed",
+    ),
+    "hook ends the program": (
+        body("async def hermes_message(self):\n    raise SystemExit"),
+        "hermes_message failed",
+    ),
+    "hook hangs": (
+        body("async def hermes_message(self):\n    await asyncio.sleep(3600)"),
+        "hermes_message failed",
+    ),
+    "another hook hangs": (
+        body("async def hermes_turn_started(self):\n    await asyncio.sleep(3600)"),
+        "hermes_turn_started failed",
+    ),
+    "prompt hangs": (
+        body(
+            "async def hermes_system_prompt(self, prompt):\n    await asyncio.sleep(3600)\n    return prompt"
+        ),
+        "hermes_system_prompt failed",
+    ),
+    "injections hang": (
+        body("async def hermes_injections(self):\n    await asyncio.sleep(3600)\n    return []"),
+        "hermes_injections failed",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_case_44_whatever_is_wrong_with_a_plugin_the_others_serve_and_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """In virtual time: what the others do takes none, but where a turn asks the one that hangs (its limit)."""
+    fault, says = FAULTS[kind]
+    for name, text in (("good", GOOD), ("zbad", fault)):
+        foreign = Foreign(tmp_path / "installed", name)
+        foreign.write(text)
+        foreign.on_path(monkeypatch)
+    config: dict[str, Any] = {"plugins": {"good": {"enabled": True}, "zbad": {"enabled": True}}}
+
+    async def story() -> None:
+        scripts: list[Any] = [[ToolCall("1", "look", "{}")], "it saw"]
+        async with Bed(tmp_path / "data", scripts, config=config, installed=True) as bed:
+            loop = asyncio.get_running_loop()
+            answers = [await bed.say(text) for text in ("ping", "/good", "/taken")]
+            assert answers == ["pong", "here I am", "the first one's"]
+            assert loop.time() == 0, "no other plugin's service waits for it"
+            assert await bed.say("use the tool") == "it saw"
+            await asyncio.sleep(10.0 - loop.time())
+            assert says in bed.plugins.infos["zbad"].problem
+            assert bed.plugins.infos["good"].problem == ""
+            assert "zbad" in await bed.say("/status")
+
+    run(story())

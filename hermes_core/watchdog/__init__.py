@@ -9,6 +9,8 @@ shorter is not. A plugin that computes without a pause in another thread is no b
 Code in C may hold the interpreter, and this thread with it. That is noticed afterwards, by the time that
 is missing here and was spent computing; a process that was merely not running (stopped, starved) spent
 none, and is not reported.
+
+The same thread looks at the memory of the process (`memory`).
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ import time
 from types import FrameType
 from typing import Final, Protocol
 
-from hermes_core.plugins import Culprit, outwards
+from hermes_core.plugins import Culprit, Work, outwards
+from hermes_core.watchdog.memory import Memory
 
 __all__ = ["Watchdog"]
 
@@ -41,12 +44,19 @@ class Suspects(Protocol):
     def blame(self, plugin: str, problem: str) -> None:
         """Keep a problem as this plugin's latest."""
 
+    def worked(self) -> Work:
+        """What plugins did since this was last asked."""
+
 
 class Watchdog:
-    """Watches the running event loop, which is that of the calling thread, from its making to `close`."""
+    """Watches the running event loop, which is that of the calling thread, from its making to `close`.
 
-    def __init__(self, plugins: Suspects, limit: float) -> None:
+    `limit`: seconds for which it may be blocked. `step`: bytes by which memory may grow; 0: as it likes.
+    """
+
+    def __init__(self, plugins: Suspects, limit: float, step: int = 0) -> None:
         self._plugins = plugins
+        self._memory = Memory(step) if step else None
         self._limit = limit
         self._period = limit / 4
         self._loop = asyncio.get_running_loop()
@@ -61,6 +71,8 @@ class Watchdog:
         self._closed.set()
         self._turned.set()
         self._thread.join(timeout=1.0)
+        if self._memory is not None and not self._thread.is_alive():
+            self._memory.close()
 
     def _watch(self) -> None:
         looked, spent = time.monotonic(), time.process_time()
@@ -72,11 +84,20 @@ class Watchdog:
             late = now - looked - self._period
             if late >= self._limit and time.process_time() - spent > self._limit / 2:
                 self._held(frame, late)
-            if not _waits(frame):
+            waits = _waits(frame)
+            if self._memory is not None:
+                self._weigh(self._memory, None if waits else frame)
+            if not waits:
                 del frame
                 if not self._look():
                     return
             looked, spent = time.monotonic(), time.process_time()
+
+    def _weigh(self, memory: Memory, frame: FrameType | None) -> None:
+        running = self._plugins.culprit(frame) if frame is not None and memory.grows() else None
+        named = memory.look(self._plugins.worked(), running)
+        for name in named if len(named) == 1 else ():
+            self._plugins.blame(name, "the memory of the program grew much during its work")
 
     def _look(self) -> bool:
         """Have the loop give a sign, and say who keeps it from doing so; False where there is no loop any more."""

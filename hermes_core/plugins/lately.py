@@ -1,0 +1,57 @@
+"""Lately: which plugins did something since somebody last looked, told from what is counted anyway."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from time import perf_counter
+
+import msgspec
+
+from hermes_core.metrics import Tally
+
+__all__ = ["Lately", "Work"]
+
+
+class Work(msgspec.Struct, frozen=True):
+    """Seconds by plugin, of calls that `ended` since the last look, and the plugins with calls that go on."""
+
+    ended: dict[str, float]
+    running: frozenset[str]
+
+
+class Lately:
+    """Calls of commands and tools, which are told here, and of hooks, which have tallies of their own."""
+
+    def __init__(self) -> None:
+        self._running: Counter[str] = Counter()
+        self._spent: dict[str, float] = {}
+        self._seen: dict[str, float] = {}
+        self._looked = perf_counter()
+
+    @contextlib.contextmanager
+    def at_work(self, plugin: str) -> Iterator[None]:
+        """Around a call of this plugin."""
+        began = perf_counter()
+        self._running[plugin] += 1
+        try:
+            yield
+        finally:
+            self._running[plugin] -= 1
+            self._spent[plugin] = self._spent.get(plugin, 0.0) + perf_counter() - began
+
+    def look(self, tallies: Iterable[tuple[str, str, Tally]]) -> Work:
+        """What was done since the last look. From one thread at a time, which may be another than that of the calls."""
+        now = perf_counter()
+        total = dict(self._spent)
+        for plugin, _, tally in tallies:
+            total[plugin] = total.get(plugin, 0.0) + tally.seconds
+        longest = now - self._looked
+        ended = {
+            name: min(seconds - self._seen.get(name, 0.0), longest)
+            for name, seconds in total.items()
+            if seconds > self._seen.get(name, 0.0)
+        }
+        self._seen, self._looked = total, now
+        return Work(ended, frozenset(name for name, count in list(self._running.items()) if count > 0))
