@@ -102,8 +102,8 @@ def convert(update: telegram.Update, me: Me) -> Taken | Edited | Migrated | Pres
         return Ignored("no message")
     if message.migrate_to_chat_id is not None:
         return Migrated(message.chat.id, message.migrate_to_chat_id)
-    if message.from_user is None or message.from_user.is_bot:
-        return Ignored("not from a person")
+    if message.from_user is None or message.from_user.id == me.id:
+        return Ignored("from nobody, or from the bot itself")
     if _for_another(message, me):
         return Ignored("a command for another bot")
     text, files = _text(message, me), tuple(_files(message))
@@ -117,7 +117,7 @@ def convert(update: telegram.Update, me: Me) -> Taken | Edited | Migrated | Pres
         Message(
             message_id(message.chat.id, channel, message.message_id),
             _address(message, me),
-            Author(str(user.id), user.full_name or user.username or ""),
+            Author(str(user.id), user.full_name or user.username or "", user.is_bot),
             text,
             files,
             message_id(message.chat.id, channel, reply.message_id) if reply is not None else None,
@@ -131,8 +131,8 @@ def convert(update: telegram.Update, me: Me) -> Taken | Edited | Migrated | Pres
 
 
 def _edited(message: telegram.Message, me: Me) -> Edited | Ignored:
-    if message.from_user is None or message.from_user.is_bot:
-        return Ignored("not edited by a person")
+    if message.from_user is None or message.from_user.id == me.id:
+        return Ignored("edited by nobody, or by the bot itself")
     id_ = message_id(message.chat.id, me.channel(message.chat.id), message.message_id)
     return Edited(_address(message, me), id_, _text(message, me))
 

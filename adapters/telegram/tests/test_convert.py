@@ -119,12 +119,12 @@ def test_the_general_topic_is_a_conversation_of_its_own_and_a_thread_of_replies_
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"text": "x", "from": {**BOT, "id": 9}}, "person"),
+        ({"text": "x", "from": BOT}, "itself"),
         ({"new_chat_title": "New"}, "service"),
         ({"text": "/status@other_bot", "entities": [entity("bot_command", 0, 17)]}, "another bot"),
         ({"text": "/unknown", "entities": [entity("bot_command", 0, 8)]}, "another bot"),
     ],
-    ids=["a bot", "service message", "named bot", "unknown command"],
+    ids=["itself", "service message", "named bot", "unknown command"],
 )
 def test_what_is_not_for_the_agent_is_passed_over(fields: dict[str, Any], why: str) -> None:
     found = convert(update(GROUP, **fields), ME)
@@ -175,3 +175,8 @@ def test_whatever_is_styled_all_the_text_is_there(text: str, data: st.DataObject
         assert found.message.text == text
     else:
         assert isinstance(found, Taken | Ignored)
+
+
+def test_x4_another_bot_is_told_as_one_for_the_core_to_decide() -> None:
+    found = taken(text="beep", **{"from": {**BOT, "id": 9}})
+    assert (found.message.author.id, found.message.author.bot) == ("9", True)

@@ -189,5 +189,5 @@ async def test_case_31_commands_are_registered_by_need_and_what_finds_no_place_i
     assert len(telegram.commands) == 100
     left = caplog.text.split("_): ")[1].splitlines()[0].split(", ")
     assert len(left) == total - 100
-    assert all(name.startswith("c") for name in left), "the agent's own commands have a place"
+    assert not {"stop", "new", "help", "status", "interrupt", "queue", "reply", "busy"} & set(left)
     assert [one["command"] for one in telegram.commands][:3] == ["stop", "new", "help"]
