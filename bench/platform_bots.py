@@ -143,7 +143,7 @@ async def hermes(platform: str, place: dict[str, str], folder: Path) -> None:
         {
             "runtime": {"data_dir": str(folder)},
             "model": {"provider": "scripted"},
-            "access": {"allow": ["*"]},
+            "access": {"allow": ["*"], "per_minute": 0},
             "adapters": {platform: own},
         },
         environ,

@@ -300,6 +300,7 @@ class Stage:
             "runtime": {"data_dir": str(self.folder / "data")},
             "access": {
                 "allow": ["*"],
+                "per_minute": 0,  # in Slack all is written by one person
                 "owners": [f"{one.name}:{one.writer(1)}" for one in self.platforms.values()],
             },
             "adapters": {},
