@@ -61,7 +61,11 @@ async def main() -> None:
                     "gateway_url": discord.gateway_url,
                 },
             }
-            config = {"runtime": {"data_dir": folder}, "access": {"allow": ["*"], "per_minute": 0}, "adapters": adapters}
+            config = {
+                "runtime": {"data_dir": folder},
+                "access": {"allow": ["*"], "per_minute": 0},
+                "adapters": adapters,
+            }
             file.write_text(tomli_w.dumps(config))
             secrets = {"S": slack.bot_token, "A": slack.app_token, "T": telegram.token, "D": discord.token}
             environ = {**os.environ, **secrets}
