@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from hermes_core.commands import Snapshot
-from hermes_core.messages import Entry
+from hermes_core.messages import Entry, Role
+from hermes_core.permission import Permission
 from hermes_core.router.view import View
 
 __all__ = ["Across"]
@@ -38,6 +39,18 @@ class Across:
     def find(self, short: str) -> Entry | None:
         """The message that waits under this short id."""
         return self._asked(lambda: self._view.find(short))
+
+    def tools(self) -> dict[str, Role]:
+        """The tools as they are here."""
+        return self._asked(self._view.tools)
+
+    def permissions(self) -> list[Permission]:
+        """The tool calls that wait here for a yes."""
+        return self._asked(self._view.permissions)
+
+    def permit(self, id: str, allow: bool, always: bool = False) -> Permission:
+        """Answer one of them; what waits is woken in its own thread."""
+        return self._asked(lambda: self._view.permit(id, allow, always))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._view, name)

@@ -15,7 +15,7 @@ def approving() -> tuple[Command, Command]:
 
 
 @command("approve", form="[ID] [always]")
-def approve(context: Context, id: str = "", how: str = "") -> str:
+async def approve(context: Context, id: str = "", how: str = "") -> str:
     """Let a tool call run that waits for your answer."""
     chosen = id
     if id.lower() == "always" and not how:
@@ -31,7 +31,7 @@ def approve(context: Context, id: str = "", how: str = "") -> str:
 
 
 @command("deny", form="[ID]")
-def deny(context: Context, id: str = "") -> str:
+async def deny(context: Context, id: str = "") -> str:
     """Say no to a tool call that waits for your answer."""
     done = context.conversation.permit(_meant(context, id, "deny"), False)
     return f"Denied: {first_words(done.text)}"

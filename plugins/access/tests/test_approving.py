@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from hermes_access.plugin import AccessPlugin
 from hermes_basics.plugin import BasicsPlugin
 from hermes_busy.plugin import BusyPlugin
 from hermes_core.adapter import Features
+from hermes_core.commands import Command, Context, command
 from hermes_core.hookspecs import hookimpl
 from hermes_core.messages import Choice, Outgoing, Role, Step, ToolCall
 from hermes_core.people import People
@@ -119,6 +121,52 @@ def test_a_call_waits_for_a_yes_and_then_runs_with_its_whole_deadline(tmp_path: 
             await bed.platform.settled()
             assert (wiper.wiped, results(bed)) == (["/tmp/x"], ["gone"])
             assert bed.platform.texts()[-1] == "done"
+
+    run(story())
+
+
+async def test_a_plain_handler_of_another_plugin_may_answer_from_its_thread(tmp_path: Path) -> None:
+    """In real time: what waits is woken in the thread of the loop, which would sleep on else."""
+
+    class Other:
+        def __init__(self) -> None:
+            self.thread = 0
+
+        @hookimpl
+        def hermes_commands(self) -> Sequence[Command]:
+            @command("yes")
+            def yes(context: Context) -> None:
+                """Say yes to all that waits."""
+                self.thread = threading.get_ident()
+                for one in context.conversation.permissions():
+                    context.conversation.permit(one.id, True)
+
+            return [yes]
+
+    wiper, other = Wiper(), Other()
+    asyncio.get_running_loop().set_debug(True)  # then a call from another thread is an error
+    async with Bed(tmp_path, [[wipe()], "done"], plugins=[AccessPlugin(), wiper, other]) as bed:
+        waiting = bed.runtime.services.permissions.waiting
+        await bed.platform.say("wipe it")
+        async with asyncio.timeout(10):
+            while not waiting(bed.platform.address()):
+                await asyncio.sleep(0.001)
+            await bed.platform.say("/yes")
+            while not wiper.wiped:
+                await asyncio.sleep(0.001)
+        assert other.thread != threading.get_ident()
+
+
+def test_status_says_what_waits_for_an_answer(tmp_path: Path) -> None:
+    async def story() -> None:
+        wiper = Wiper(lambda arguments: str(arguments["path"]))
+        async with bed_for(tmp_path, [[wipe()], "done"], wiper) as bed:
+            await bed.platform.say("wipe it")
+            id_, _ = await question(bed)
+            assert f"- For /approve or /deny: 1 ({id_} /tmp/x)\n" in await answer(bed, "/status")
+            await answer(bed, f"/approve {id_}")
+            await bed.platform.settled()
+            assert "/deny" not in await answer(bed, "/status")
 
     run(story())
 

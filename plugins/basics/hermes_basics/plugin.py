@@ -125,6 +125,10 @@ async def _status(context: Context, latest: Latest) -> list[str]:
         f"Now: {doing}{turn}",
         f"Waiting: {_some(now.waiting, lambda one: f'{one.short} {_quoted(one)}')}",
     ]
+    if asked := context.conversation.permissions():
+        rows.append(
+            f"For /approve or /deny: {_some(asked, lambda one: f'{one.id} {first_words(one.text, 40)}')}"
+        )
     if now.notes:
         notes = _some(now.notes, lambda one: f"{one.short} {_place(one, now)}: {_quoted(one)}")
         rows.append(f"Notes: {notes}")
