@@ -8,6 +8,7 @@ from pathlib import Path
 from hermes_access.plugin import AccessPlugin
 from hermes_core.hookspecs import hookimpl
 from hermes_core.messages import ToolCall
+from hermes_core.testing.model import Script
 from hermes_core.testing.platforms.discord import FakeDiscord
 from hermes_core.tools import Tool, tool
 
@@ -35,7 +36,7 @@ async def test_case_40_a_call_is_approved_with_a_button_in_its_thread_by_whose_t
     room = discord.room()
     thread = discord.thread(room)
     wiper = Wiper()
-    script = [[ToolCall("1", "wipe", '{"path": "/tmp/x"}')], "Done."]
+    script: list[Script] = [[ToolCall("1", "wipe", '{"path": "/tmp/x"}')], "Done."]
     async with Bench(tmp_path, discord, script, plugins=[AccessPlugin(), wiper]) as bench:
         await discord.say(thread, "bob", f"<@{discord.me['id']}> wipe it")
         await until(lambda: "May I run this?" in "".join(discord.texts(thread)))

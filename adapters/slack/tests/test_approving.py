@@ -8,6 +8,7 @@ from pathlib import Path
 from hermes_access.plugin import AccessPlugin
 from hermes_core.hookspecs import hookimpl
 from hermes_core.messages import ToolCall
+from hermes_core.testing.model import Script
 from hermes_core.testing.platforms.slack import FakeSlack
 from hermes_core.tools import Tool, tool
 
@@ -33,7 +34,7 @@ async def test_case_40_a_call_is_approved_with_a_button_in_its_thread_by_whose_t
     tmp_path: Path, slack: FakeSlack
 ) -> None:
     wiper = Wiper()
-    script = [[ToolCall("1", "wipe", '{"path": "/tmp/x"}')], "Done."]
+    script: list[Script] = [[ToolCall("1", "wipe", '{"path": "/tmp/x"}')], "Done."]
     async with House(tmp_path, slack, script, plugins=[AccessPlugin(), wiper]) as house:
         root = slack.world.say("C1", "UBOB", "<@U0AGENT> wipe it")
         await slack.until(lambda: "May I run this?" in "".join(slack.texts("C1", root)))
