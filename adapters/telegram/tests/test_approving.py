@@ -36,7 +36,7 @@ async def test_case_40_a_call_is_approved_with_a_button_in_its_topic_by_whose_tu
     async with open_house(script, plugins=[AccessPlugin(), wiper]) as house:
         await house.up()
         telegram.say("@hermes_bot wipe it", -200, 8, message_thread_id=5, is_topic_message=True)
-        await telegram.until(lambda: telegram.sent(-200))
+        await telegram.until(lambda: bool(telegram.sent(-200)))
         (asked,) = telegram.sent(-200)
         assert asked["message_thread_id"] == 5
         rows = asked["reply_markup"]["inline_keyboard"]
