@@ -24,6 +24,7 @@ __all__ = [
     "Features",
     "Gateway",
     "KnownCommand",
+    "Named",
     "Progress",
     "Received",
     "Sent",
@@ -201,6 +202,13 @@ class Adapter(Protocol):
 
     async def find(self, key: str, address: Address) -> Sent | None:
         """Whether the platform has the message with this key; asked only with `Features.lookup`."""
+
+
+class Named(Protocol):
+    """What an adapter has besides whose platform writes `/command@name` where several bots are together."""
+
+    handle: str
+    """The agent's own name there, without the @; empty while it is not known: then every name is taken for it."""
 
 
 class Downloads(Protocol):

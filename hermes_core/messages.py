@@ -175,6 +175,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     `reply_to` is the platform's id of the message that it answers natively; `quote` is a text of the
     agent that stands in front (T3). `arrived`: seconds since 1970. `late`: it was too old when it came in, and
     is reported, not answered (D8). `parked`: an event that starts no turn any more, but rides with the next (I10).
+    `by` is the name of the command that put it in.
     """
 
     id: str
@@ -193,6 +194,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     reply_to: str | None = None
     late: bool = False
     parked: bool = False
+    by: str = ""
 
     @property
     def short(self) -> str:

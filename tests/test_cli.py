@@ -227,3 +227,19 @@ def test_a_secret_that_was_read_is_in_no_line_of_the_log(tmp_path: Path, traces:
     assert ("ValueError: key *** refused" in done.stderr) is traces
     assert "Zq81" not in done.stderr
     assert "not shown" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[plugins.memory]\nmax_char = 7\n", ['no key "max_char" in [plugins.memory]', '"max_chars"']),
+        ("[adapters.terminal]\nhistory = 7\n", ["adapters.terminal.history must be true or false"]),
+        ("[plugins.nowhere]\nenabled = true\n", ["'nowhere'", "no such plugin is installed"]),
+    ],
+)
+def test_config_show_refuses_what_a_start_refuses(tmp_path: Path, text: str, said: list[str]) -> None:
+    (tmp_path / "hermes.toml").write_text(text)
+    shown, started = hermes(tmp_path, "config", "show"), hermes(tmp_path, "chat")
+    assert (shown.code, shown.out, shown.err) == (2, "", started.err)
+    for words in said:
+        assert words in shown.err

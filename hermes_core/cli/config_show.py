@@ -20,6 +20,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the settings in the order of the reference, secrets never (X2)."""
     config = load_config(options)
+    from hermes_core.plugins.finding import check
+
+    check(config)  # a setting that a start would refuse is not one
     settings, hide = config.origins(), config.secrets.hide
     if options.json:
         print_json(

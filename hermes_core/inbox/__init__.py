@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import overload
+from typing import Final, overload
 
 import msgspec
 
@@ -56,6 +56,8 @@ from hermes_core.inbox.values import (
 from hermes_core.messages import Attachment, Entry, When
 
 __all__ = [
+    "EDITED",
+    "ENTERED",
     "TABLE",
     "Amended",
     "Commit",
@@ -86,10 +88,16 @@ __all__ = [
     "notes",
     "step",
     "waiting",
+    "within",
 ]
 
 _NOTHING = Happening()
 _ARRIVAL = {when: Signal(when.value) for when in When}
+
+ENTERED: Final = "+"
+"""Stands between the id of a command and the number of what it put in."""
+EDITED: Final = "~"
+"""Stands between the id of a message and a mark of what it was edited to."""
 
 
 def step(state: State, signal: Signal, what: Happening = _NOTHING) -> list[Effect]:
@@ -134,6 +142,14 @@ def amend(
             lane[id_] = msgspec.structs.replace(old, text=text, attachments=files)
             return [Amended(lane[id_])]
     return []
+
+
+def within(state: State, id_: str) -> list[Entry]:
+    """What waits of the message with this id: itself, what its command put in, or what an edit of it became."""
+    lanes = (state.front, state.line, state.steers, state.notes)
+    exact = [lane[id_] for lane in lanes if id_ in lane]
+    starts = (f"{id_}{ENTERED}", f"{id_}{EDITED}")
+    return exact or [one for lane in lanes for one in lane.values() if one.id.startswith(starts)]
 
 
 class Waiting(Sequence[Entry]):

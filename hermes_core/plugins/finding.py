@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib.metadata
 import logging
+from collections.abc import Collection
 
 import msgspec
 
@@ -14,7 +15,7 @@ from hermes_core.plugins.brought import PluginInfo
 from hermes_core.plugins.limits import brief, meant
 from hermes_core.plugins.loaded import Plugins
 
-__all__ = ["catalogue", "load", "made"]
+__all__ = ["catalogue", "check", "load", "made"]
 
 log = logging.getLogger("hermes.plugins")
 
@@ -37,13 +38,7 @@ def load(config: Config) -> Plugins:
         if point.dist is not None:
             info.package, info.version = point.dist.name, point.dist.version
         plugins.infos[point.name] = info
-    for name in config.named():
-        if name not in plugins.infos and config.enabled(name):
-            near = difflib.get_close_matches(name, plugins.infos, 1)
-            raise ConfigError(
-                f"The config enables {name!r}, but no such plugin is installed.",
-                f"Did you mean {near[0]!r}?" if near else "Install it, or take it out of the config.",
-            )
+    _all_there(config, plugins.infos)
     for name, approval in config.approvals.plugins.items():
         if name not in plugins.infos and approval.enabled and config.enabled(name):
             gone = f"it is enabled, but its package {approval.package} is no longer installed. Install it again, or: "
@@ -54,6 +49,16 @@ def load(config: Config) -> Plugins:
         if plugins.infos[point.name].enabled:
             _load_one(plugins, point, config)
     return plugins
+
+
+def _all_there(config: Config, known: Collection[str]) -> None:
+    for name in config.named():
+        if name not in known and config.enabled(name):
+            near = difflib.get_close_matches(name, known, 1)
+            raise ConfigError(
+                f"The config enables {name!r}, but no such plugin is installed.",
+                f"Did you mean {near[0]!r}?" if near else "Install it, or take it out of the config.",
+            )
 
 
 def _load_one(plugins: Plugins, point: importlib.metadata.EntryPoint, config: Config) -> None:
@@ -79,17 +84,37 @@ def _load_one(plugins: Plugins, point: importlib.metadata.EntryPoint, config: Co
             ) from error
 
 
+def check(config: Config) -> None:
+    """`ConfigError` for what `load` would refuse in the config; what cannot be imported is left to it."""
+    points = {point.name: point for point in _installed()}
+    _all_there(config, points)
+    for name, point in points.items():
+        if config.enabled(name):
+            try:
+                loaded = point.load()
+            except BaseException as error:  # the edge to foreign code: an import error stays the plugin's own
+                if meant(error):
+                    raise
+                continue
+            _settings(name, loaded, config)
+
+
 class _NoSettings(msgspec.Struct, frozen=True):
     """What a plugin without `Settings` has: every key in its section is an error."""
 
 
 def made(name: str, loaded: object, config: Config) -> object:
+    settings = _settings(name, loaded, config)
+    if not isinstance(loaded, type):
+        return loaded
+    return loaded() if isinstance(settings, _NoSettings) else loaded(settings)
+
+
+def _settings(name: str, loaded: object, config: Config) -> msgspec.Struct:
+    """The plugin's section, checked against its `Settings`."""
     settings = getattr(loaded, "Settings", None) if isinstance(loaded, type) else None
-    if settings is None:
-        config.section(_table(name, config), name, _NoSettings)
-        return loaded() if isinstance(loaded, type) else loaded
-    assert isinstance(loaded, type)
-    return loaded(config.section(_table(name, config), name, settings))
+    section: msgspec.Struct = config.section(_table(name, config), name, settings or _NoSettings)
+    return section
 
 
 def _table(name: str, config: Config) -> str:

@@ -21,12 +21,12 @@ from hermes_core.commands import parse
 from hermes_core.errors import StoreError
 from hermes_core.inbox import Signal
 from hermes_core.messages import Address, Author, Entry, Message, Role, When, clean
+from hermes_core.router.edits import edited
 from hermes_core.router.lane import Lane
 from hermes_core.router.late import Late
 from hermes_core.router.pace import Pace
 from hermes_core.router.services import Access, Services, Tasks
 from hermes_core.router.strangers import Strangers
-from hermes_core.router.view import entered
 from hermes_core.store import OpenWork
 
 __all__ = ["Access", "Router", "Services", "Tasks"]
@@ -47,7 +47,6 @@ class Router:
         self._lanes: OrderedDict[Address, Lane] = OrderedDict()
         self._strangers = Strangers(services)
         self._pace = Pace(services.config)
-        self._accounts: dict[str, str] = {}
         self._late = Late(services)
 
     # -- start and end
@@ -95,7 +94,11 @@ class Router:
             pulse.messages += 1
             pulse.last = now
         text = clean(message.text)
-        command = text.startswith("/") and parse(text, self._accounts.get(address.platform, "")) is not None
+        command = text.startswith("/") and parse(text, self._handle(address.platform)) is not None
+        if message.group and not command and text.startswith("/") and parse(text) is not None:
+            if committed is not None:  # for another bot in this group (X4)
+                committed()
+            return
         try:
             if not conversation.loaded:
                 await conversation.load()
@@ -175,17 +178,18 @@ class Router:
     async def edited(self, address: Address, id_: str, text: str) -> None:
         """D9: replace a message that still waits."""
         lane = self._lanes.get(address)
-        if lane is None or lane.conversation.amend(clean(id_), clean(text)):
-            return
-        command = parse(clean(text), self._accounts.get(address.platform, ""))
-        if command is not None:  # it was entered by a command, such as /queue: its text is what waits
-            lane.conversation.amend(entered(clean(id_)), command[1].strip())
+        if lane is not None:
+            await edited(self._services, lane, clean(id_), clean(text), self._handle(address.platform))
 
     async def deleted(self, address: Address, id_: str) -> None:
         """D9: cancel a message that still waits."""
         lane = self._lanes.get(address)
         if lane is not None:
-            lane.conversation.cancel([clean(id_), entered(clean(id_))])
+            lane.conversation.cancel([one.id for one in lane.conversation.within(clean(id_))])
+
+    def _handle(self, platform: str) -> str:
+        """The agent's own name on this platform, where its adapter knows one."""
+        return str(getattr(self._services.adapters.get(platform), "handle", ""))
 
     # -- conversations
 

@@ -147,6 +147,10 @@ class Conversation:
         effects = self._perform(inbox.cancel(self.state, ids))
         return [entry for one in effects if isinstance(one, inbox.Drop) for entry in one.entries]
 
+    def within(self, id_: str) -> list[Entry]:
+        """What still waits of the message with this id of the platform."""
+        return inbox.within(self.state, id_)
+
     def amend(self, id_: str, text: str) -> bool:
         """Replace the text of an entry that still waits (D9)."""
         return bool(self._perform(inbox.amend(self.state, id_, text)))

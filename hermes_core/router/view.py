@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hermes_core import inbox
-from hermes_core.commands import Entered, Snapshot
+from hermes_core.commands import Entered, Snapshot, parse
 from hermes_core.errors import NotAllowed
 from hermes_core.hookspecs import Answer
 from hermes_core.inbox import Drop, Halt, Receipt, Signal, Start
@@ -21,7 +21,7 @@ __all__ = ["View", "entered"]
 
 def entered(id_: str, number: int = 1) -> str:
     """The id of the `number`-th entry that the command with this id puts in: the same one whenever it runs."""
-    return f"{id_}+{number}"
+    return f"{id_}{inbox.ENTERED}{number}"
 
 
 class View:
@@ -126,6 +126,7 @@ class View:
             attachments=source.attachments,
             quote=quote,
             arrived=source.arrived,
+            by=self._command(),
         )
         store = self._services.store
         with self._order.writing:
@@ -133,6 +134,11 @@ class View:
             if admission.fresh and when is When.AT_REPLY:  # no plugin is asked, so it is there at once
                 self._conversation.arrive(admission.entry, self._role)
             return admission
+
+    def _command(self) -> str:
+        called = parse(self._entry.text) if self._entry.command else None
+        found = self._services.plugins.commands.get(called[0]) if called is not None else None
+        return found.name if found is not None else ""
 
     async def stop(self) -> tuple[bool, list[Entry]]:
         """I10: whether a turn ran, and what was cancelled."""

@@ -47,8 +47,9 @@ class FakePlatform:
     its adapter in one, and the plugin that brings it.
     """
 
-    def __init__(self, name: str = "fake", features: Features = _ALL) -> None:
+    def __init__(self, name: str = "fake", features: Features = _ALL, handle: str = "") -> None:
         self.platform = name
+        self.handle = handle
         self.features = features
         self.sent: list[Outgoing] = []
         self.shown: list[tuple[Address, Shown]] = []

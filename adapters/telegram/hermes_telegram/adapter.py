@@ -80,6 +80,7 @@ class TelegramAdapter:
         self._settings = settings
         self._memory = memory or Memory(None)
         self._webhook = webhook
+        self.handle = ""  # before Telegram has said who the bot is
         self._open = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._line: _Line
@@ -215,6 +216,7 @@ class TelegramAdapter:
                 log.warning("Telegram cannot be reached, next try in %.0f s: %s", wait, error)
                 await asyncio.sleep(wait)
                 pause = min(2 * pause, LONGEST_PAUSE)
+        self.handle = bot.username
         names = frozenset(name for one in gateway.commands() for name in (one.name, *one.aliases))
         return Me(bot.id, bot.username, names, self._memory.channel)
 

@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from hermes_core.models import Delta, Request, Stop, Text
-from hermes_core.testing.model_server import ModelServer
 from hermes_httpmodel import faults
+from hermes_httpmodel.fixtures import server
 from hermes_httpmodel.model import HttpModel
 from hermes_httpmodel.pictures import Pictures
 from hermes_httpmodel.server import Server
 from hermes_httpmodel.stream import Events
+
+__all__ = ["open_", "server"]
 
 Open = Callable[..., HttpModel]
 
@@ -57,13 +59,6 @@ class PlainModel(HttpModel):
 
     def read(self, request: Request) -> Plain:
         return Plain()
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    """A scripted server; see `hermes_core.testing.model_server`."""
-    async with ModelServer() as started:
-        yield started
 
 
 @pytest.fixture
