@@ -18,6 +18,7 @@ from hermes_slack.adapter import SlackAdapter
 from hermes_slack.passing import WORKING
 
 from .alone import HERE, app_of
+from .receiver import Receiver
 
 PEOPLE = {"ann": "UANN", "ben": "UBOB", "robot": "UBOT"}
 PATIENCE = 0.2  # seconds after which this Slack delivers again what was not acknowledged
@@ -36,8 +37,9 @@ class SlackDriver:
 
     without: frozenset[str] = frozenset()
 
-    def __init__(self, slack: FakeSlack) -> None:
+    def __init__(self, slack: FakeSlack, receiver: Receiver | None = None) -> None:
         self.slack = slack
+        self.receiver = receiver
 
     async def impatient(self) -> None:
         """Slack's retries."""
@@ -49,7 +51,12 @@ class SlackDriver:
                     await self.slack.redeliver(one)
 
     def open(self, folder: Path) -> Adapter:
-        return SlackAdapter(app_of(self.slack), folder)
+        if self.receiver is None:
+            return SlackAdapter(app_of(self.slack), folder)
+        secret = self.slack.signing_secret
+        adapter = SlackAdapter(app_of(self.slack, app_token="", signing_secret=secret), folder)
+        self.receiver.adapter = adapter
+        return adapter
 
     def person(self, name: str) -> str:
         return PEOPLE[name]
@@ -142,3 +149,16 @@ class TestSlack(AdapterContract):
         retries = asyncio.create_task(driver.impatient())
         yield driver
         retries.cancel()
+
+
+class TestSlackOverHttp(AdapterContract):
+    """The same, delivered by signed requests."""
+
+    @pytest.fixture
+    async def driver(self, slack: FakeSlack) -> AsyncIterator[Driver]:
+        async with Receiver() as receiver:
+            slack.push = receiver.url
+            driver = SlackDriver(slack, receiver)
+            retries = asyncio.create_task(driver.impatient())
+            yield driver
+            retries.cancel()

@@ -18,14 +18,13 @@ from typing import Any, Final, cast
 
 import aiohttp
 import pytest
-from aiohttp import web
 
 from hermes_core.messages import Address, Attachment, Outgoing
-from hermes_core.route import Problem, Request
 from hermes_core.testing.model import Hold
 from hermes_slack.manifest import manifest
 
 from .house import House
+from .receiver import Receiver
 
 PACKAGES: Final = ("emulate@0.12.2", "node@24")
 AGENT, BOT, ANN = "U0AGENT", "B0AGENT", "ann"
@@ -115,49 +114,19 @@ def package(request: pytest.FixtureRequest) -> Path:
     return folder / "node_modules"
 
 
-class Receiver:
-    """Where the events go: a server of our own, in front of the adapter of the house that stands at the time."""
-
-    def __init__(self) -> None:
-        self.house: House | None = None
-        self.statuses: list[int] = []
-
-    async def answer(self, request: web.Request) -> web.Response:
-        body = await request.read()
-        headers = {name.lower(): (value,) for name, value in request.headers.items()}
-        asked = Request("POST", "/slack/events", {}, {}, headers, body, "")
-        status, content = 503, b""
-        if self.house is not None:
-            try:
-                given = await self.house.plugin.adapter.webhook(asked)
-                status, content = given.status, given.body
-            except Problem as problem:
-                status = problem.status
-        self.statuses.append(status)
-        return web.Response(status=status, body=content)
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with Receiver() as there:
+        yield there
 
 
 @pytest.fixture
-async def receiver() -> AsyncIterator[tuple[Receiver, str]]:
-    there = Receiver()
-    app = web.Application()
-    app.router.add_post("/slack/events", there.answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.2)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield there, f"http://127.0.0.1:{runner.addresses[0][1]}/slack/events"
-    await runner.cleanup()
-
-
-@pytest.fixture
-async def elsewhere(
-    package: Path, receiver: tuple[Receiver, str], tmp_path: Path
-) -> AsyncIterator[Elsewhere]:
+async def elsewhere(package: Path, receiver: Receiver, tmp_path: Path) -> AsyncIterator[Elsewhere]:
     seed = tmp_path / "seed.json"
     seed.write_text(json.dumps(SEED))
     process = await asyncio.create_subprocess_exec(
         *(str(package / ".bin" / "node"), str(Path(__file__).with_name("emulate.mjs"))),
-        *(str(package / "emulate"), str(seed), receiver[1]),
+        *(str(package / "emulate"), str(seed), receiver.url),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -180,12 +149,12 @@ async def channel_of(elsewhere: Elsewhere) -> str:
 
 
 async def test_a_mention_is_answered_in_its_thread(
-    tmp_path: Path, elsewhere: Elsewhere, receiver: tuple[Receiver, str]
+    tmp_path: Path, elsewhere: Elsewhere, receiver: Receiver
 ) -> None:
     hold = Hold()
     script: list[str | Hold] = ["a text that is long enough", hold, " and **its** end"]
     async with House(tmp_path, cast("Any", elsewhere), [script], http=True) as house:
-        receiver[0].house = house
+        receiver.adapter = house.plugin.adapter
         channel = await channel_of(elsewhere)
         root = (await elsewhere.ann("chat.postMessage", channel=channel, text=f"<@{AGENT}> hello"))["ts"]
         await elsewhere.says(["a text that is long enough"], channel, root)
@@ -194,12 +163,12 @@ async def test_a_mention_is_answered_in_its_thread(
         await elsewhere.ann("chat.postMessage", channel=channel, text="more", thread_ts=root)
         await elsewhere.says(["a text that is long enough and *its* end", "you said: more"], channel, root)
         assert len(house.model.requests) == 2
-        assert set(receiver[0].statuses) == {200}
-        receiver[0].house = None
+        assert set(receiver.statuses) == {200}
+        receiver.adapter = None
 
 
 async def test_what_was_posted_is_found_again_and_files_arrive(
-    tmp_path: Path, elsewhere: Elsewhere, receiver: tuple[Receiver, str]
+    tmp_path: Path, elsewhere: Elsewhere, receiver: Receiver
 ) -> None:
     async with House(tmp_path, cast("Any", elsewhere), http=True) as house:
         adapter = house.plugin.adapter

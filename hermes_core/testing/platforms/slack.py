@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import hmac
 import itertools
 import json
 import time
@@ -28,6 +26,7 @@ from typing import Any, Final, Self
 from aiohttp import WSMsgType, web
 
 from hermes_core.testing.platforms.slack_files import LOGIN
+from hermes_core.testing.platforms.slack_push import pushed, signed
 from hermes_core.testing.platforms.slack_rules import BOT, Refusal, buttons_of, press_payload, slash_payload
 from hermes_core.testing.platforms.slack_world import World
 
@@ -87,6 +86,7 @@ class FakeSlack:
         self.envelopes: list[Envelope] = []
         self.events: list[dict[str, Any]] = []  # every event_callback, in its order
         self.deliver = True  # False: events wait for `redeliver`, as for a server that is late
+        self.push = ""  # an address: everything is delivered there, signed, in place of Socket Mode
         self.deaf = False  # True: connections stay open, and neither answer a ping nor say anything
         self.others = 0  # connections of other programs with the same app token
         self._faults: dict[str, list[_Fault]] = {}
@@ -228,13 +228,7 @@ class FakeSlack:
 
     def signed(self, body: bytes, at: float | None = None, kind: str = "application/json") -> dict[str, str]:
         """The headers of a signed request."""
-        stamp = str(int(time.time() if at is None else at))
-        digest = hmac.new(self.signing_secret.encode(), f"v0:{stamp}:".encode() + body, hashlib.sha256)
-        return {
-            "content-type": kind,
-            "x-slack-request-timestamp": stamp,
-            "x-slack-signature": f"v0={digest.hexdigest()}",
-        }
+        return signed(self.signing_secret, body, at, kind)
 
     # -- inside
 
@@ -269,7 +263,7 @@ class FakeSlack:
         task.add_done_callback(self._tasks.discard)
 
     async def _flush(self) -> None:
-        while self._waiting and self._connections and self.deliver:
+        while self._waiting and (self._connections or self.push) and self.deliver:
             await self._send(self._waiting.pop(0))
 
     async def flush(self) -> None:
@@ -279,6 +273,13 @@ class FakeSlack:
 
     async def _send(self, body: dict[str, Any]) -> None:
         """Over one of the connections, in turn, as Slack spreads them; it waits where none is open."""
+        if self.push:
+            one = Envelope(body, asyncio.get_running_loop().time())
+            self.envelopes.append(one)
+            if await pushed(self.push, self.signing_secret, body):
+                one.acks, one.acked = 1, asyncio.get_running_loop().time()
+            await self._tell()
+            return
         alive = [one for one in self._connections if not one.socket.closed]
         if not alive:
             if (
