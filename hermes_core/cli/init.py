@@ -125,11 +125,14 @@ class _Form:
         from hermes_core.config import DEFAULT_PACKAGES
 
         on = {key.partition(".")[2] for key, default in DEFAULT_PACKAGES.items() if default}
-        print_line("Packages that are installed here and off by default:")
         chosen = []
-        for point in sorted(entry_points(group="hermes"), key=lambda one: one.name):
-            if point.name in on:
-                continue
+        off = sorted(
+            (one for one in entry_points(group="hermes") if one.name not in on), key=lambda one: one.name
+        )
+        if off:
+            names = ", ".join(one.name for one in off)
+            print_line(f"Packages that are installed here and off by default: {names}.")
+        for point in off:
             about = point.dist.metadata["Summary"] if point.dist is not None else ""
             given = [self.tables.get(table, {}).get(point.name) for table in ("adapters", "plugins")]
             before = any(one is not None and one.get("enabled", True) for one in given)
