@@ -60,13 +60,15 @@ class Pulse:
 
     @property
     def age(self) -> float | None:
-        """Seconds since the last sign of life; None where its adapter gives none."""
-        return self._loop.time() - self._heard if self._beats else None
+        """Seconds since the last sign of life; None where its adapter gives none, or is not connected."""
+        return self._loop.time() - self._heard if self._beats and self.state in (UP, SILENT, QUIET) else None
 
     def ready(self) -> None:
         """It is connected, for the first time or again."""
         self._heard = self._loop.time()
         self._back(UP)
+        if self._beats:
+            self._expect()
         if self._quiet and QUIET not in self._timers:
             self._counted = self.messages
             self._watch(QUIET, self._quiet, self._look_for_messages)
@@ -77,9 +79,7 @@ class Pulse:
         self._beats = True
         if self.state == SILENT:
             self._back(UP)
-        if self._silent and SILENT not in self._timers:
-            self._seen = self.messages
-            self._watch(SILENT, self._silent, self._look)
+        self._expect()
 
     def down(self) -> None:
         """It failed and will be started again."""
@@ -97,13 +97,18 @@ class Pulse:
 
     def _end(self, state: str) -> None:
         self.state = state
-        self._beats = False
         self.close()
 
     def _back(self, state: str) -> None:
         if self.state in (SILENT, QUIET):
             log.warning("platform %s is heard again", self.name)
         self.state = state
+
+    def _expect(self) -> None:
+        """Watch from now on whether it is heard of."""
+        if self._silent and SILENT not in self._timers:
+            self._seen = self.messages
+            self._watch(SILENT, self._silent, self._look)
 
     def _watch(self, what: str, seconds: float, look: Callable[[], None]) -> None:
         self._timers[what] = self._loop.call_later(seconds, look)

@@ -84,7 +84,7 @@ async def test_a_bot_is_set_up_checked_and_written_and_a_wrong_token_is_said_so(
             person.answers("Which provider", "")
             person.asked("@BotFather")
             person.types_unseen("The bot's token", WRONG)
-            person.answers("Your user id there", "42")
+            person.answers("Your user id there", "41")
             person.asked("Telegram does not accept the token")
             person.answers("Write it all the same?", "n")
             person.packages("telegram")

@@ -73,6 +73,7 @@ class _Form:
         self._options = options
         self.tables = tables
         self.secrets: dict[str, str] = {}
+        self._owners: dict[str, str] = {}
 
     # -- asking
 
@@ -184,8 +185,11 @@ class _Form:
         )
         person = self._asker.text("Your user id there; empty: decide later, see `hermes pair`")
         owners: list[str] = self.tables.setdefault("access", {}).setdefault("owners", [])
-        if person and f"{setup.name}:{person}" not in owners:
+        if person:
+            mine = self._owners.get(setup.name)  # the answer of the last time
+            owners[:] = [one for one in owners if one not in (mine, f"{setup.name}:{person}")]
             owners.append(f"{setup.name}:{person}")
+            self._owners[setup.name] = owners[-1]
 
     # -- checking
 

@@ -312,13 +312,19 @@ def test_an_adapter_that_fails_is_down_until_it_is_connected_again(tmp_path: Pat
             bed.platform.hang_up()
             await asyncio.sleep(1)
 
-    async def down() -> str:
+    async def down() -> tuple[str, float | None, str]:
         pulse = Pulse("x", 180.0)
         pulse.ready()
         pulse.alive()
         pulse.down()
         await asyncio.sleep(1000)
-        return pulse.state
+        before, age = pulse.state, pulse.age
+        pulse.ready()
+        await asyncio.sleep(200)
+        pulse.close()
+        return before, age, pulse.state
 
     run(story())
-    assert run(down()) == "down", "and nothing calls it silent besides"
+    assert run(down()) == ("down", None, "silent"), (
+        "who gave signs once is expected to after a new start, too"
+    )

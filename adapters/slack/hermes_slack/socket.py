@@ -53,9 +53,11 @@ async def serve(
         answered = None
         while True:
             await asyncio.sleep(2 * ping_interval)
-            if socket.last_ping_pong_time != answered:
-                answered = socket.last_ping_pong_time
+            latest = socket.last_ping_pong_time
+            # While it cannot connect anew the client sets the time with each ping that it sends, answered or not.
+            if latest is not None and latest != answered and not socket.stale:
                 gateway.alive()
+            answered = latest
     finally:
         await _close(socket)
 
