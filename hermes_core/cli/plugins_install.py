@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from hermes_core.cli.common import load_config, print_line, say
+from hermes_core.cli.common import load_config, overrides, print_line, say
 from hermes_core.errors import ConfigError
 
 __all__ = ["INSTALL", "REMOVE"]
@@ -85,7 +85,7 @@ def _install_arguments(parser: argparse.ArgumentParser) -> None:
 def _install(options: argparse.Namespace) -> int:
     """Install a plugin; it is listed then, and not enabled (P4)."""
     load_config(options)
-    from hermes_core.packages import Options, install
+    from hermes_core.packages import Options, install, look
 
     how = Options(_seconds(options.timeout), options.allow_downgrade, options.editable)
     with _Progress() as progress:
@@ -106,6 +106,9 @@ def _install(options: argparse.Namespace) -> int:
             print_line(
                 f"It is not enabled. To see what it registers, and enable it: hermes plugins enable {name}"
             )
+        elif more := config.unapproved(name, look(name, options.config, overrides(options)).registers):
+            print_line(f"It registers more than was approved ({', '.join(more)}), and does not run until you")
+            print_line(f"have looked at that: hermes plugins enable {name}")
     return 0
 
 

@@ -61,7 +61,11 @@ def test_p4_a_later_version_that_registers_more_asks_again_and_does_not_run_unti
     world.hermes("plugins", "enable", "greet", "--yes")
     later = wheel(tmp_path, "hermes-greet", "2.0", plugin="greet", commands=("greet", "spy"))
     done = world.hermes("plugins", "install", str(later))
-    assert done.out.splitlines()[0] == "hermes-greet 2.0 is installed (was 1.0): greet"
+    assert done.out.splitlines() == [
+        "hermes-greet 2.0 is installed (was 1.0): greet",
+        "It registers more than was approved (command spy), and does not run until you",
+        "have looked at that: hermes plugins enable greet",
+    ]
     talk = world.hermes("chat", typed="/greet\n")
     assert "no command /greet" in talk.out
     assert talk.err == (
@@ -70,6 +74,11 @@ def test_p4_a_later_version_that_registers_more_asks_again_and_does_not_run_unti
     )
     listed = {one["name"]: one for one in json.loads(world.hermes("plugins", "list", "--json").out)}
     assert listed["greet"]["enabled"] is False
+    (world.folder / "hermes.toml").write_text("[plugins.greet]\nrequired = true\n")
+    required = world.hermes("chat")
+    assert required.code == 2
+    assert "The required plugin 'greet' cannot be loaded: it registers more than was approved" in required.err
+    (world.folder / "hermes.toml").unlink()
     again = world.hermes("plugins", "enable", "greet", "--yes")
     assert "    new since it was approved (1.0): command spy" in again.out.splitlines()
     assert world.hermes("chat", typed="/spy\n").out == "hello\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,14 @@ def test_what_is_there_already_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(PackageError, match="it cannot be written: "):
         scaffold("plugin", "weather", tmp_path / "file")
+
+
+@pytest.mark.slow
+def test_the_templates_are_in_the_wheel_of_hermes(tmp_path: Path) -> None:
+    words = ("wheel", "--no-deps", "--no-build-isolation", "--quiet", "--wheel-dir", str(tmp_path), str(ROOT))
+    call("pip", *words, cwd=tmp_path)
+    (made,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(made).namelist())
+    templates = ROOT / "hermes_core/packages/templates"
+    for file in templates.rglob("*.txt"):
+        assert file.relative_to(ROOT).as_posix() in names
