@@ -155,8 +155,11 @@ def run(folder: Path, *words: str) -> str:
 
 @pytest.mark.parametrize(
     "mode",
-    [("-p", "no:asyncio"), (*SCOPE, "-o", "asyncio_mode=auto"), (*SCOPE, "-o", "asyncio_mode=strict")],
-    ids=["alone", "auto", "strict"],
+    [
+        pytest.param(("-p", "no:asyncio"), id="alone"),
+        pytest.param((*SCOPE, "-o", "asyncio_mode=auto"), id="auto", marks=pytest.mark.slow),
+        pytest.param((*SCOPE, "-o", "asyncio_mode=strict"), id="strict", marks=pytest.mark.slow),
+    ],
 )
 def test_a_stranger_tests_a_plugin_where_it_stands_whatever_else_runs_coroutines(
     tmp_path: Path, mode: tuple[str, ...]

@@ -283,6 +283,7 @@ class Plugin:
 """
 
 
+@pytest.mark.slow
 def test_an_adapter_is_held_to_its_contract(tmp_path: Path) -> None:
     folder = write(tmp_path, ADAPTER)
     assert "it brings an adapter, and none of its tests is an AdapterContract" in check(str(folder))[1]
