@@ -28,7 +28,7 @@ __all__ = [
 
 _KINDS: Final = (discord.MessageType.default, discord.MessageType.reply)
 _PRESS: Final = re.compile(r"hermes\d:(.+)", re.DOTALL)
-_MENTION: Final = re.compile(r"<@!?(\d+)>")
+_SPELLED: Final = re.compile(r"<(@!?|@&|#)(\d+)>|<a?(:\w+:)\d+>")  # people, roles, channels; emoji
 
 
 def address_of(account: str, channel: Any) -> Address | None:
@@ -122,7 +122,7 @@ def _said(interaction: discord.Interaction[Any], address: Address, text: str) ->
 
 
 def readable(message: discord.Message, me: int) -> str:
-    """The text as people see it: mentions as names, without the agent's own at its beginning and end."""
+    """The text as people see it: names of people, roles, channels and emoji; the agent's own not at its ends."""
     text = message.content
     if not text and message.message_snapshots:  # a forwarded message has its text in the snapshot
         text = "\n".join(one.content for one in message.message_snapshots)
@@ -131,14 +131,21 @@ def readable(message: discord.Message, me: int) -> str:
     if role is not None:
         own = f"(?:{own}|<@&{role.id}>)"
     bare = re.sub(rf"^(?:\s*{own}[,:]?)+\s*|(?:\s*{own})+\s*$", "", text)
-    names = {str(one.id): one.display_name for one in message.mentions}
     kept = bare if bare or message.attachments else text
+    people = {one.id: one.display_name for one in message.mentions}
 
     def name(match: re.Match[str]) -> str:
-        known = names.get(match[1])
-        return f"@{known}" if known else match[0]
+        if match[3]:
+            return match[3]
+        known, guild = people.get(int(match[2])), message.guild
+        if match[1] == "@&":
+            known = getattr(guild.get_role(int(match[2])), "name", None) if guild is not None else None
+        elif match[1] == "#":
+            place = guild.get_channel_or_thread(int(match[2])) if guild is not None else None
+            known = getattr(place, "name", None)
+        return f"{match[1][0]}{known.removeprefix('@')}" if known else match[0]
 
-    return _MENTION.sub(name, kept)
+    return _SPELLED.sub(name, kept)
 
 
 def _in_guild(message: discord.Message) -> bool:

@@ -86,6 +86,11 @@ class Line(discord.Client):
         except discord.ConnectionClosed as error:
             if error.code == 4004:
                 raise _token_refused() from error
+            if error.code == 4011:
+                raise ConfigError(
+                    "Discord wants this bot on several connections (4011), and it has one.",
+                    "It is in more servers than one connection may serve: let it leave some.",
+                ) from error
             raise HermesError(f"Discord closed the connection for good ({error.code}).") from error
         except AttributeError as error:
             # the library's own fault when its very first connection fails: there is nothing to resume

@@ -137,12 +137,15 @@ async def test_a_refused_token_is_said_plainly(discord: FakeDiscord) -> None:
         await adapter.run(_nobody())
 
 
-async def test_a_token_that_only_the_gateway_refuses_is_said_plainly(discord: FakeDiscord) -> None:
+@pytest.mark.parametrize(("code", "words"), [(4004, "token"), (4011, "more servers than one connection")])
+async def test_what_only_the_gateway_refuses_is_said_plainly(
+    code: int, words: str, discord: FakeDiscord
+) -> None:
     adapter = _adapter(discord)
     run = asyncio.create_task(adapter.run(_nobody()))
     await until(lambda: discord.gateway.connected)
-    await discord.gateway.hang_up(4004)
-    with pytest.raises(ConfigError, match="token"):
+    await discord.gateway.hang_up(code)
+    with pytest.raises(ConfigError, match=words):
         await run
 
 

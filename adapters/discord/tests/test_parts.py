@@ -94,6 +94,7 @@ async def test_a_notebook_keeps_the_channels_in_which_something_happened_last() 
 def _event(fake: FakeDiscord, room: str, text: str, name: str = "ann", **more: object) -> library.Message:
     """A message as discord.py makes it of a MESSAGE_CREATE."""
     state = library.Client(intents=library.Intents.none())._connection
+    state._add_guild_from_data(fake.world.guild_object())  # type: ignore[arg-type]
     author = fake.me if name == "Hermes" else fake.person(name)
     raw = fake.world.announced(fake.world.write(room, author, text, **more))
     place = library.PartialMessageable(state, int(room), guild_id=int(raw["guild_id"]))
@@ -117,6 +118,16 @@ def test_mentions_are_read_as_names(text: str, read: str) -> None:
     fake.person("ann")
     message = _event(fake, fake.room(), text)
     assert convert.readable(message, ME) == read
+
+
+def test_roles_channels_threads_and_emoji_are_read_by_their_names() -> None:
+    fake = FakeDiscord()
+    room = fake.room("general")
+    thread = fake.thread(room, "plans")
+    everyone = fake.world.guild
+    text = f"see <#{room}> and <#{thread}>, <@&{everyone}> <:party:123> <a:wave:5> <#9> <@&9> <t:5>"
+    read = convert.readable(_event(fake, room, text), ME)
+    assert read == "see #general and #plans, @everyone :party: :wave: <#9> <@&9> <t:5>"
 
 
 def test_a_message_becomes_our_values() -> None:
