@@ -97,7 +97,7 @@ def test_any_words_come_back_when_they_are_quoted(parts: list[str]) -> None:
 @pytest.mark.parametrize(
     "unit", ["word ", "'a ", "'a'b ", '"a ', '"\\ "', "“ ", '"a" ', "\\", "' ", "/echo ", "«a» »", "\n"]
 )
-def test_reading_arguments_is_linear_in_their_length(unit: str) -> None:
+def test_case_50_reading_arguments_is_linear_in_their_length(unit: str) -> None:
     def steps(size: int) -> float:
         text = unit * size
         best = 9.0

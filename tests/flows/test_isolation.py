@@ -274,3 +274,29 @@ def test_case_44_whatever_is_wrong_with_a_plugin_the_others_serve_and_it_is_name
             assert "zbad" in await bed.say("/status")
 
     run(story())
+
+
+# ---- what is typed, and what stays in memory
+
+
+def test_case_50_a_longer_word_is_another_command(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Bed(tmp_path, plugins=[GoodPlugin()]) as bed:
+            assert await bed.say("/GOOD") == "here I am"
+            said = await bed.say("/goodness gracious")
+            assert said == "There is no command /goodness. Did you mean /good?"
+            assert await bed.say("say /good for me") == "you said: say /good for me"
+
+    run(story())
+
+
+def test_case_53_ended_conversations_are_forgotten_and_remembered_when_they_go_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Bed(tmp_path) as bed:
+            for number in range(2000):
+                assert await bed.say(f"hello {number}", channel=str(number)) == f"you said: hello {number}"
+            assert len(bed.runtime.router._lanes) <= 256
+            await bed.say("and again", channel="0")
+            assert bed.model.texts() == ["hello 0", "and again"], "its history is in the store"
+
+    run(story())
