@@ -107,6 +107,7 @@ class TelegramAdapter:
                 self._spawn(line.signs.run())
                 self._spawn(self._register(gateway, line.client))
                 self._spawn(line.writing.abandoned(gateway.settled))
+                self._spawn(line.writing.warm())
                 if self._webhook is not None:
                     await hook(bot, self._webhook)
                     gateway.ready()

@@ -95,6 +95,10 @@ class Writing:
         self._replies: dict[Address, dict[int, _Text]] = {}  # by turn: what its reply completes
         self._jobs: dict[tuple[Address, str], _Line] = {}
 
+    async def warm(self) -> None:
+        """Load what reads Markdown, which takes a while, before somebody waits for it."""
+        await asyncio.to_thread(self._cut, "**warm**", True)
+
     # ---- drafts
 
     def drafted(self, address: Address, drafted: Drafted, answers: int | None) -> None:
