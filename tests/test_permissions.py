@@ -126,6 +126,18 @@ def test_each_is_answered_once_at_most_and_only_by_who_may(steps: list[Open | De
     run(story())
 
 
+async def test_what_is_cancelled_cannot_be_answered_although_it_is_not_closed_yet() -> None:
+    permissions = Permissions()
+    waiting = permissions.open(PLACES[0], "tool", "text", None, Role.USER, 300)
+    waiting.answer.cancel()
+    with pytest.raises(CommandError, match="Nothing waits"):
+        permissions.decide(
+            PLACES[0], waiting.permission.id, Author("ann"), Role.OWNER, allow=True, always=True
+        )
+    assert not permissions.always(PLACES[0], "tool", "text", None)
+    await asyncio.sleep(0)
+
+
 async def test_what_ended_is_remembered_for_a_while_only() -> None:
     permissions = Permissions()
     first = permissions.open(PLACES[0], "tool", "text", None, Role.USER, 300)

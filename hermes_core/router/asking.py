@@ -39,7 +39,7 @@ async def ask(
     asked = _text(tool, arguments)
     if asked is None:
         return None
-    text = _visible(services.config.secrets.hide(asked))
+    text = _visible(asked)
     settings, permissions = services.config.permissions, services.permissions
     said = [one for one in entries if one.when is not When.EVENT]
     people = frozenset(one.author.id for one in said or entries)  # of events alone: who started the jobs
@@ -49,6 +49,13 @@ async def ask(
     adapter = services.adapters.get(address.platform)
     if adapter is None or adapter.features.unattended:
         return f"{tool.name} needs a person's permission, and nobody can be asked here. {_NOT}"
+    if (
+        services.config.secrets.hide(text) != text
+    ):  # what is masked could be anything: nobody can say yes to it
+        return (
+            f"{tool.name} needs a person's permission, and its arguments hold a secret, which is shown to nobody. "
+            "It was not run. Leave the secret out."
+        )
     if len(text) > LONGEST:
         return (
             f"{tool.name} needs a person's permission, and {len(text)} characters are too many to read "
@@ -63,7 +70,9 @@ async def ask(
         async with asyncio.timeout(settings.expires):
             verdict, author = await waiting.answer
     except TimeoutError:
-        verdict, author = Verdict.EXPIRED, Author("")
+        # somebody may have answered at the very instant, and was told that it counts
+        late = waiting.answer.done() and not waiting.answer.cancelled()
+        verdict, author = waiting.answer.result() if late else (Verdict.EXPIRED, Author(""))
     finally:
         permissions.close(waiting, verdict)
     log.info("%s of %s: %s (%s)", tool.name, address, verdict.value, author.id or "nobody")
@@ -77,7 +86,10 @@ async def ask(
 def _text(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
     assert tool.approval is not None
     try:
-        return tool.approval(arguments)
+        text: object = tool.approval(arguments)
+        if text is None or (isinstance(text, str) and text.strip()):
+            return text
+        raise TypeError(f"what people are shown is a text, not {text!r:.40}")
     except Exception as error:  # the edge to foreign code: what cannot be put in its words is shown as it is
         log.error("what %s would do cannot be shown in its own words", tool.name, exc_info=error)
         return shown(arguments)

@@ -95,7 +95,8 @@ class Permissions:
     ) -> Permission:
         """Answer for this person; `CommandError` where it waits no more, `NotAllowed` for who may not."""
         waiting = self._waiting.get(id_)
-        if waiting is None or waiting.address != address:  # what waits elsewhere is nobody's business here
+        # what waits elsewhere is nobody's business here; what is cancelled is about to be closed
+        if waiting is None or waiting.address != address or waiting.answer.done():
             raise CommandError(*self._gone(address, id_))
         stranger = author.id not in waiting.people if waiting.people is not None else role < Role.ADMIN
         if role < waiting.role or (stranger and (allow or role < Role.ADMIN)):
@@ -104,8 +105,7 @@ class Permissions:
                 "Only an admin may." if waiting.people is None else "Only the one may for whom it would run.",
             )
         self.close(waiting, Verdict.ALLOWED if allow else Verdict.DENIED)
-        if not waiting.answer.done():
-            waiting.answer.set_result((Verdict.ALLOWED if allow else Verdict.DENIED, author))
+        waiting.answer.set_result((Verdict.ALLOWED if allow else Verdict.DENIED, author))
         if allow and always:
             kept = self._always.setdefault(address, set())
             kept.add((waiting.permission.tool, waiting.permission.text, author.id))

@@ -17,7 +17,7 @@ from hermes_busy.plugin import BusyPlugin
 from hermes_core.adapter import Features
 from hermes_core.commands import Command, Context, command
 from hermes_core.hookspecs import hookimpl
-from hermes_core.messages import Choice, Outgoing, Role, Step, ToolCall
+from hermes_core.messages import Author, Choice, Outgoing, Role, Step, ToolCall
 from hermes_core.people import People
 from hermes_core.testing.bed import Bed
 from hermes_core.testing.memory import MemoryStore
@@ -421,6 +421,59 @@ def test_nothing_can_hide_in_what_is_shown(tmp_path: Path) -> None:
             assert await bed.say("wipe more") == "too long"
             assert "4000 characters are too many to read" in results(bed)[1]
             assert wiper.wiped == []
+
+    run(story())
+
+
+def test_an_answer_at_the_very_instant_of_the_end_counts(tmp_path: Path) -> None:
+    async def story() -> None:
+        wiper = Wiper()
+        async with bed_for(tmp_path, [[wipe()], "done"], wiper) as bed:
+            await bed.platform.say("wipe it")
+            await question(bed)
+            permissions, place = bed.runtime.services.permissions, bed.platform.address()
+            (waiting,) = permissions.waiting(place)
+
+            def approve() -> None:
+                permissions.decide(place, waiting.id, Author("ann"), Role.OWNER, allow=True)
+
+            # so close that the loop runs both in one go, and this one first
+            asyncio.get_running_loop().call_at(waiting.expires - 5e-10, approve)
+            await bed.platform.settled()
+            assert wiper.wiped == ["/tmp/x"]
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "-----BEGIN X PRIVATE KEY-----; rm -rf / ;-----END X PRIVATE KEY-----",
+        "sk-proj-0123456789012345678901234567890",
+    ],
+)
+def test_what_would_be_hidden_as_a_secret_is_not_asked_about_and_not_run(tmp_path: Path, path: str) -> None:
+    """A mask could stand for anything: nobody can say yes to it."""
+
+    async def story() -> None:
+        wiper = Wiper(lambda arguments: str(arguments["path"]))
+        async with bed_for(tmp_path, [[wipe(path)], "I see"], wiper) as bed:
+            assert await bed.say("wipe it") == "I see"
+            assert "its arguments hold a secret" in results(bed)[0]
+            assert wiper.wiped == []
+
+    run(story())
+
+
+@pytest.mark.parametrize("given", ["", " \n", 3, ["rm"]])
+def test_a_question_that_says_nothing_shows_the_arguments(tmp_path: Path, given: Any) -> None:
+    async def story() -> None:
+        async with bed_for(tmp_path, [[wipe()], "I see"], Wiper(lambda arguments: given)) as bed:
+            await bed.platform.say("wipe it")
+            _, asked = await question(bed)
+            assert '"path": "/tmp/x"' in asked.text
+            await answer(bed, "/deny")
+            await bed.platform.settled()
 
     run(story())
 
