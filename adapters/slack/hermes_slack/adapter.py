@@ -33,7 +33,7 @@ from hermes_slack.names import Names
 from hermes_slack.passing import Passing
 from hermes_slack.posts import FAILURES
 from hermes_slack.seen import Seen
-from hermes_slack.streams import Speaker, Streams
+from hermes_slack.streams import Streams
 from hermes_slack.tasks import begin
 from hermes_slack.writing import Writing
 
@@ -108,8 +108,8 @@ class SlackAdapter:
             seen = Seen(self._path("seen.json"))
             names = Names(client)
             intake = Intake(gateway, me, names, seen, self._wall, follow_threads=app.follow_threads)
-            speaker = intake.speaker if app.native_streams else _nobody
-            posts = Streams(client, self._wall, asyncio.get_running_loop().time, speaker)
+            clock = asyncio.get_running_loop().time
+            posts = Streams(client, self._wall, clock, intake.speaker, native=app.native_streams)
             uploads = Uploads(self._path("files.json"))
             files = self._files = Files(posts, session, uploads, app.bot_token, app.base_url)
             history = History(client, intake, seen, self._wall)
@@ -179,10 +179,6 @@ class SlackAdapter:
 
     def _path(self, name: str) -> Path | None:
         return self._folder / name if self._folder is not None else None
-
-
-def _nobody(address: Address) -> Speaker | None:
-    return None
 
 
 async def _me(client: AsyncWebClient) -> Me:

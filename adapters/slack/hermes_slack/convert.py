@@ -50,13 +50,15 @@ class Incoming(msgspec.Struct, frozen=True):
     """A message. `addressed`: in a direct chat, mentions the agent, or answers a message of the agent.
 
     One that is not `addressed` is for the agent only where it takes part in that thread already (X4).
-    `team` is the workspace of who wrote it; `stands`: it stands in the history of its channel.
+    `team` is the workspace of who wrote it; `stands`: it stands in the history of its channel; `respond` is where
+    its author alone can be answered, for half an hour.
     """
 
     message: Message
     addressed: bool
     team: str = ""
     stands: bool = True
+    respond: str = ""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -118,7 +120,8 @@ def slash(payload: Mapping[str, Any], me: Me) -> Incoming | None:
     author = Author(user, str(payload.get("user_name") or ""))
     direct = channel.startswith("D")
     message = Message(id_, Address(PLATFORM, me.user, channel), author, text, group=not direct)
-    return Incoming(message, True, str(payload.get("team_id") or me.team), stands=False)
+    respond = str(payload.get("response_url") or "")
+    return Incoming(message, True, str(payload.get("team_id") or me.team), stands=False, respond=respond)
 
 
 def press(payload: Mapping[str, Any], me: Me) -> Incoming | None:

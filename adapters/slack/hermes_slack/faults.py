@@ -96,7 +96,8 @@ def _refused(error: SlackApiError) -> SendError:
         return SendError(f"Slack does not take this message: {word}.", _ADVICE.get(word, ""), permanent=True)
     if word in _UNSURE:
         return SendError(f"Slack has a fault of its own (status {status}).", unknown=True)
-    return SendError(f"Slack refused the call: {word}.")
+    advice = "Look at the bot token: hermes doctor." if word in ACCOUNT else ""
+    return SendError(f"Slack refused the call: {word}.", advice)
 
 
 _ADVICE: Final = {

@@ -102,7 +102,8 @@ class Intake:
                 self._remember(address, True)
             if message.sent is None:
                 message = msgspec.structs.replace(message, sent=self._wall())
-            _put(self._speakers, address, Speaker(message.author.id, found.team, message.id))
+            speaker = Speaker(message.author.id, found.team, message.id, found.respond)
+            _put(self._speakers, address, speaker)
             told = msgspec.structs.replace(await self._named(message), addressed=found.addressed)
             await self._gateway.receive(told)
         if not found.stands:

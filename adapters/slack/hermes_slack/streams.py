@@ -15,13 +15,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import aiohttp
 import msgspec
 from slack_sdk.web.async_client import AsyncWebClient
 
 from hermes_core.errors import SendError
 from hermes_core.messages import Address
 from hermes_core.pacing import Budget, Want
-from hermes_slack.faults import word_of
+from hermes_slack.faults import send_error, word_of
 from hermes_slack.limits import STREAM_LIFE, STREAM_RATE
 from hermes_slack.posts import Found, Posts, metadata
 from hermes_slack.render import Piece
@@ -31,16 +32,21 @@ __all__ = ["Speaker", "Streams", "ringing_nobody"]
 log = logging.getLogger("hermes.slack")
 
 _RECIPIENT: Final = re.compile(r"[UW][A-Z0-9]+")
+# What chat.postMessage says where the agent is not: a channel, or the direct chat of other people.
+_OUTSIDE: Final = ("not_in_channel", "channel_not_found")
+_ALONE: Final = "_Only you see this: I am not in this channel._"
 _SKEW: Final = 60.0  # seconds by which our clock and Slack's may differ
 _NAME: Final = re.compile(r"<(?=[@!#])")
 
 
 class Speaker(msgspec.Struct, frozen=True):
-    """Who wrote last in a conversation: the person, the workspace, and the message."""
+    """Who wrote last in a conversation: the person, the workspace, the message, and where a slash command is
+    answered."""
 
     user: str
     team: str
     ts: str
+    respond: str = ""
 
 
 @dataclass
@@ -56,7 +62,10 @@ def ringing_nobody(text: str) -> str:
 
 
 class Streams(Posts):
-    """`Posts` that streams where it can. `speaker` says who is to see it; None: nobody is known."""
+    """`Posts` that streams where it can, if `native`. `speaker` says who is to see it; None: nobody is known.
+
+    A slash command can be typed where the agent is not: then its answer goes to who typed it, alone.
+    """
 
     def __init__(
         self,
@@ -64,10 +73,13 @@ class Streams(Posts):
         wall: Callable[[], float],
         clock: Callable[[], float],
         speaker: Callable[[Address], Speaker | None],
+        *,
+        native: bool = True,
     ) -> None:
         super().__init__(client, wall)
         self._clock = clock
         self._speaker = speaker
+        self._native = native
         self._begun = Budget(lambda method: (STREAM_RATE,), (), clock)
         self._open: dict[str, _Stream] = {}  # by the message
         # texts whose stream may have begun: when, with which words, and as which of their messages
@@ -77,6 +89,28 @@ class Streams(Posts):
     async def post(self, address: Address, piece: Piece, key: str, index: int) -> str:
         """Begin a stream for a draft in a thread; anything else is posted."""
         speaker = self._speaker(address)
+        try:
+            return await self._post(address, piece, key, index, speaker)
+        except SendError as error:
+            if speaker is None or not speaker.respond or not piece.of or word_of(error) not in _OUTSIDE:
+                raise
+        await self._respond(speaker.respond, piece)
+        return f"seen by one:{key}:{index}"
+
+    async def _respond(self, url: str, piece: Piece) -> None:
+        said = {"response_type": "ephemeral", "text": f"{piece.text}\n\n{_ALONE}"}
+        session = self._client.session
+        assert session is not None
+        try:
+            async with session.post(url, json=said) as response:
+                if response.status != 200:
+                    raise SendError("Slack takes no answer to this command any more.", permanent=True)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise send_error(error) from error
+
+    async def _post(
+        self, address: Address, piece: Piece, key: str, index: int, speaker: Speaker | None
+    ) -> str:
         if speaker is None or piece.of or not piece.raw or not self._takes(address, speaker):
             return await super().post(address, piece, key, index)
         asked = self._wall()
@@ -107,7 +141,8 @@ class Streams(Posts):
 
     def _takes(self, address: Address, speaker: Speaker) -> bool:
         return (
-            address.thread is not None
+            self._native
+            and address.thread is not None
             and address.channel not in self._off
             and _RECIPIENT.fullmatch(speaker.user) is not None
             and self._begun.ask("", Want.STREAM_EDIT) == 0.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import pytest
+
 from hermes_core.adapter import Activity, Progress, Working
 from hermes_core.messages import Address, Said
 from hermes_core.testing.model import Hold
@@ -91,6 +93,22 @@ async def test_slash_commands_are_text_commands_in_any_of_their_three_forms(
         for text, mode in zip(slack.texts("D1"), ("queue", "steer", "followup"), strict=True):
             assert mode in text
         assert house.model.requests == []
+
+
+@pytest.mark.parametrize("native_streams", [True, False])
+async def test_a_slash_command_where_the_agent_is_not_is_answered_to_who_typed_it_d2(
+    tmp_path: Path, slack: FakeSlack, native_streams: bool
+) -> None:
+    slack.world.channel("C9").joined = False
+    async with House(tmp_path, slack, native_streams=native_streams) as house:
+        await slack.slash("C9", "UBOB", "/busy", "queue")
+        await slack.until(lambda: len(slack.ephemeral) == 1)
+        await slack.slash("D99", "UANN", "/busy", "steer")  # a direct chat of other people
+        await slack.until(lambda: len(slack.ephemeral) == 2)
+        assert [user for user, _ in slack.ephemeral] == ["UBOB", "UANN"]
+        assert "queue" in slack.ephemeral[0][1]
+        assert "steer" in slack.ephemeral[1][1]
+        await house.settled("C9")
 
 
 async def test_an_edit_replaces_and_a_deletion_cancels_a_message_that_waits_d9(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermes_core.adapter import Broken, Drafted
-from hermes_core.messages import Address, Outgoing
+from hermes_core.messages import Address, Outgoing, turn_key
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.slack import FakeSlack
 from hermes_slack.adapter import SlackAdapter
@@ -229,7 +229,7 @@ async def test_a_channel_that_takes_nothing_holds_up_nobody_else(tmp_path: Path,
 
 async def test_a_key_is_found_by_another_run_once_all_of_its_text_stands_there_d5(slack: FakeSlack) -> None:
     text = "\n\n".join("word " * 100 for _ in range(20))
-    outgoing = Outgoing(f"{HERE}#turn:7", HERE, text, turn="7")
+    outgoing = Outgoing(turn_key(HERE, 7), HERE, text, turn="7")
     async with Connected(slack) as (adapter, _):
         assert await adapter.find(outgoing.key, HERE) is None
         sent = await adapter.send(outgoing)
@@ -247,7 +247,7 @@ async def test_a_draft_alone_is_not_taken_for_the_message(slack: FakeSlack) -> N
     async with Connected(slack) as (adapter, _):
         adapter.show(HERE, Drafted(3, 0, "a text that is being written"))
         await slack.until(lambda: bool(slack.texts("D1")))
-        key = f"{HERE}#turn:3"
+        key = turn_key(HERE, 3)
         assert await adapter.find(key, HERE) is None
         sent = await adapter.send(Outgoing(key, HERE, "a text that is being written", turn="3"))
         assert await adapter.find(key, HERE) == sent

@@ -86,6 +86,7 @@ class FakeSlack:
         self.envelopes: list[Envelope] = []
         self.events: list[dict[str, Any]] = []  # every event_callback, in its order
         self.deliver = True  # False: events wait for `redeliver`, as for a server that is late
+        self.ephemeral: list[tuple[str, str]] = []  # answers that one person alone sees
         self.push = ""  # an address: everything is delivered there, signed, in place of Socket Mode
         self.deaf = False  # True: connections stay open, and neither answer a ping nor say anything
         self.others = 0  # connections of other programs with the same app token
@@ -106,6 +107,7 @@ class FakeSlack:
         app.router.add_get("/link/", self._link)
         app.router.add_get("/files/{id}/download", self._download)
         app.router.add_get("/login", self._login)
+        app.router.add_post("/commands/{user}", self._responded)
         app.router.add_post("/upload/{id}", self._upload)
         self._runner = web.AppRunner(app, shutdown_timeout=0.2)
         await self._runner.setup()
@@ -211,7 +213,8 @@ class FakeSlack:
 
     async def slash(self, channel: str, user: str, command: str, text: str = "") -> str:
         """Type a slash command; gives its trigger."""
-        payload = slash_payload(channel, user, command, text, self._id("trigger"))
+        respond = f"http://{self._root}/commands/{user}"
+        payload = slash_payload(channel, user, command, text, self._id("trigger"), respond)
         await self._send(self._envelope("slash_commands", payload))
         return str(payload["trigger_id"])
 
@@ -396,6 +399,11 @@ class FakeSlack:
         status, kind, content = self.world.files.read(request.match_info["id"], token, self.bot_token)
         where = {"Location": f"http://{self._root}/login"} if status == 302 else {}
         return web.Response(status=status, content_type=kind, body=content, headers=where)
+
+    async def _responded(self, request: web.Request) -> web.StreamResponse:
+        self.ephemeral.append((request.match_info["user"], str((await request.json())["text"])))
+        await self._tell()
+        return web.Response(text="ok")
 
     async def _login(self, request: web.Request) -> web.StreamResponse:
         return web.Response(content_type="text/html", text=LOGIN)

@@ -104,7 +104,9 @@ def buttons_of(message: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {str(one["text"]["text"]): one for block in actions for one in block["elements"]}
 
 
-def slash_payload(channel: str, user: str, command: str, text: str, trigger: str) -> dict[str, Any]:
+def slash_payload(
+    channel: str, user: str, command: str, text: str, trigger: str, respond: str = ""
+) -> dict[str, Any]:
     """What Slack says of a slash command, over Socket Mode as JSON, over HTTP as a form."""
     return {
         "command": command,
@@ -115,7 +117,7 @@ def slash_payload(channel: str, user: str, command: str, text: str, trigger: str
         "channel_name": "directmessage" if channel.startswith("D") else "general",
         "team_id": BOT["team_id"],
         "api_app_id": BOT["app_id"],
-        "response_url": "https://hooks.example/commands/1",
+        "response_url": respond or "https://hooks.example/commands/1",
         "trigger_id": trigger,
     }
 
