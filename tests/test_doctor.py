@@ -55,7 +55,7 @@ def test_where_nothing_is_configured_all_is_well_and_nothing_is_made(tmp_path: P
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines()[-1] == "All is well."
     signs = [line[:6].strip() for line in done.out.splitlines()[:-2]]
-    assert [sign for sign in signs if sign] == ["ok"] * 6
+    assert [sign for sign in signs if sign] == ["ok"] * 7
     assert list(tmp_path.iterdir()) == []
 
 

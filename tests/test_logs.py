@@ -179,6 +179,29 @@ def test_case_52_a_secret_is_hidden_in_both_forms_whatever_json_makes_of_it(form
         assert form_of_it not in line
 
 
+def test_what_a_plugin_gives_besides_stands_in_a_field_of_its_own_without_secrets() -> None:
+    secrets = Secrets({"KEY": "sk-planted-1"})
+    secrets.read("model.api_key_env", "KEY")
+    given = {
+        "town": "Oslo",
+        "tries": 3,
+        "headers": {"sk-planted-1": ["a", "sk-planted-1"]},
+        "path": Path("x"),
+    }
+    one = logging.makeLogRecord(
+        {"name": "weather", "msg": "asked", "levelno": 30, "levelname": "WARNING", **given}
+    )
+    line = formatter(LogSettings(format="json"), secrets, False).format(one)
+    assert json.loads(line)["extra"] == {
+        "town": "Oslo",
+        "tries": 3,
+        "headers": {"***": ["a", "***"]},
+        "path": "x",
+    }
+    plain = formatter(LogSettings(format="json"), secrets, False).format(record("asked"))
+    assert "extra" not in json.loads(plain)
+
+
 def test_a_text_line_says_where_it_belongs_to_once(tmp_path: Path) -> None:
     made = formatter(LogSettings(), Secrets(), False)
 

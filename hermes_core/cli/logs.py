@@ -21,6 +21,7 @@ __all__ = ["chosen", "formatter", "log_nowhere", "log_to_file", "log_to_stderr"]
 
 FILE: Final = "hermes.log"
 LIMIT: Final = 2_000_000  # bytes; one older file of the same size is kept
+_USUAL: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
 _BARE: Final = ("conversation", "adapter")  # what says by itself what it is
 _LESS: Final = ("adapter",)  # what a conversation says as well
 _CHATTY: Final = ("httpx", "httpcore")  # they log each request as information
@@ -84,9 +85,17 @@ class _Json(logging.Formatter):
             told["traceback"] = "".join(traceback.format_exception(error))
         if record.stack_info:
             told["stack"] = record.stack_info
-        # Before it is written as JSON: there a quotation mark in a secret would have a backslash in front.
-        hidden = {name: self._hide(one) if isinstance(one, str) else one for name, one in told.items()}
-        return json.dumps(hidden, ensure_ascii=False)
+        if own := {name: one for name, one in vars(record).items() if name not in _USUAL}:
+            told["extra"] = own
+        return json.dumps(self._hidden(told), ensure_ascii=False)
+
+    def _hidden(self, value: Any) -> Any:
+        """Before it is written as JSON: there a quotation mark in a secret would have a backslash in front."""
+        if isinstance(value, dict):
+            return {self._hide(str(name)): self._hidden(one) for name, one in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self._hidden(one) for one in value]
+        return value if isinstance(value, int | float | None) else self._hide(str(value))
 
 
 def formatter(settings: LogSettings, secrets: Secrets, traces: bool) -> logging.Formatter:

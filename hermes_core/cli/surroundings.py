@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
 import socket
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,6 +41,7 @@ def looks(config: Config) -> list[Owned]:
     found = [
         Check("config", lambda: _config(config)),
         Check("access", lambda: _access(config)),
+        Check("programs", _programs),
         Check("data folder", lambda: in_thread(lambda: _folder(folder))),
         Check("database", lambda: in_thread(lambda: _database(folder))),
     ]
@@ -69,6 +72,17 @@ async def _access(config: Config) -> Finding:
     everybody = [one for one in access.allow if one.endswith("*")]
     open_ = f"; open to everybody: {', '.join(everybody)}" if everybody else ""
     return Finding(f"owners: {', '.join(access.owners)}{open_}")
+
+
+async def _programs() -> Finding:
+    python = ".".join(map(str, sys.version_info[:3]))
+    said = f"Python {python}, SQLite {sqlite3.sqlite_version}"
+    if shutil.which("uv") is None and importlib.util.find_spec("pip") is None:
+        advice = "`hermes plugins install` needs one of them: python -m ensurepip"
+        return Finding(f"{said}; neither uv nor pip", advice, Level.WARNING)
+    if shutil.which("git") is None:
+        return Finding(f"{said}; no git, so nothing can be installed from a git address")
+    return Finding(said)
 
 
 def _folder(folder: Path) -> Finding:
