@@ -38,6 +38,7 @@ class Bench:
         *,
         plugins: Iterable[object] = (),
         settings: Mapping[str, Any] | None = None,
+        access: Mapping[str, Any] | None = None,
         store: Store | None = None,
     ) -> None:
         self.discord = discord
@@ -47,7 +48,7 @@ class Bench:
         tables = {
             "runtime": {"data_dir": str(folder)},
             "model": {"provider": "scripted"},
-            "access": {"allow": ["*"]},
+            "access": dict(access or {"allow": ["*"]}),
             "adapters": {"discord": {**own, **(settings or {})}},
         }
         config = Config.of(tables, {"BOT": discord.token})

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from hermes_access.plugin import AccessPlugin
 from hermes_basics.plugin import BasicsPlugin
-from hermes_core.messages import Choice, Outgoing
+from hermes_core.messages import Choice, Outgoing, ToolCall
 from hermes_core.testing.memory import MemoryStore
+from hermes_core.testing.model import Script
 from hermes_core.testing.platforms.discord import FakeDiscord
+from hermes_shell.plugin import ShellPlugin, ShellSettings
 
 from .bench import Bench, until
 from .test_slash import FullStore
@@ -151,3 +154,24 @@ async def test_nothing_of_a_button_is_kept_in_memory(tmp_path: Path, discord: Fa
         await ask(bench, chat)
         adapter: Any = bench.runtime.services.adapters["discord"]
         assert not adapter._line._connection._view_store._views
+
+
+async def test_a_tool_that_asks_is_let_run_by_the_button_of_whoever_may(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    room = discord.room()
+    ann, bob = (discord.person(name)["id"] for name in ("ann", "bob"))
+    scripts: list[Script] = [[ToolCall("1", "run_command", '{"command": "echo it-ran"}')], "It is done."]
+    access = {"owners": [f"discord:{ann}"], "allow": [f"discord:{bob}"]}
+    plugins = [ShellPlugin(ShellSettings(cwd=str(tmp_path))), AccessPlugin()]
+    async with Bench(tmp_path, discord, scripts, plugins=plugins, access=access) as bench:
+        asked = await discord.say(room, "ann", f"{discord.mention} run it")
+        await until(lambda: any("May I run this?" in one for one in discord.texts(room)))
+        question = discord.mine(room)[-1]
+        assert question["message_reference"]["message_id"] == asked
+        await discord.press(room, "bob", "Approve")
+        await until(lambda: len(discord.texts(room)) == 2)
+        assert len(bench.model.requests) == 1
+        await discord.press(room, "ann", "Approve")
+        await until(lambda: "It is done." in discord.texts(room))
+        assert "it-ran" in str(bench.model.requests[-1].items)
