@@ -10,7 +10,7 @@ import msgspec
 
 from hermes_core.adapter import Adapter, AdapterFactory
 from hermes_core.checks import Check, Finding, Setup
-from hermes_core.config import Secrets
+from hermes_core.config import Config, Secrets
 from hermes_core.errors import ConfigError
 from hermes_core.hookspecs import hookimpl
 from hermes_core.route import Problem, Request, Response, Route, Site
@@ -48,6 +48,12 @@ class SlackPlugin:
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or self.Settings()
         self._adapter: SlackAdapter | None = None
+        self._served = True
+
+    @hookimpl
+    def hermes_configured(self, config: Config) -> None:
+        """Whether there is a server that Slack can call."""
+        self._served = config.given("http")
 
     @hookimpl
     def hermes_adapters(self) -> Iterable[AdapterFactory]:
@@ -92,6 +98,11 @@ class SlackPlugin:
 
         settings = self._settings
         socket = settings.mode == "socket"
+        if not socket and not self._served:
+            raise ConfigError(
+                '[adapters.slack] mode = "http" needs the server that Slack calls, and there is none.',
+                'Add the section [http] with a port, or take mode = "socket".',
+            )
         return App(
             self._secret("bot_token_env", settings.bot_token_env),
             self._secret("app_token_env", settings.app_token_env) if socket else "",

@@ -249,6 +249,17 @@ def test_a_secret_that_the_mode_does_not_need_may_be_missing(mode: str, spare: s
     assert factory(environ, mode=mode).open({}).platform == "slack"
 
 
+def test_http_without_a_server_is_said_and_not_deaf() -> None:
+    config = Config.of({"adapters": {"slack": {"mode": "http"}}})
+    built = config.section("adapters", "slack", SlackPlugin.Settings)
+    plugin = SlackPlugin(msgspec.structs.replace(built, secrets=Secrets(TOKENS)))
+    plugin.hermes_configured(config)
+    with pytest.raises(ConfigError, match=r"mode.*http.*server"):
+        next(iter(plugin.hermes_adapters())).open({})
+    plugin.hermes_configured(Config.of({"http": {"port": 0}}))
+    assert next(iter(plugin.hermes_adapters())).open({}).platform == "slack"
+
+
 def test_an_address_that_is_none_is_said() -> None:
     with pytest.raises(ConfigError, match="base_url"):
         factory(TOKENS, base_url="slack.com").open({})
