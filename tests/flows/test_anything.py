@@ -244,7 +244,8 @@ async def story(folder: Path, moves: list[tuple[str, ...]], kinds: list[str], mo
             case ("again",) if said:
                 await current.bed.platform.gateway.receive(said[-1])  # a redelivery (D1)
             case ("edit",) if said:
-                id_, token = said[-1].id, world.accepted.get(said[-1].id)
+                id_ = said[-1].id
+                token = world.accepted.get(id_) or world.accepted.get(f"{id_}+1")  # what a command entered
                 await current.bed.platform.gateway.edited(HERE, id_, f"edited {token}")
             case ("delete",) if said:
                 await current.bed.platform.gateway.deleted(HERE, said[-1].id)

@@ -337,3 +337,29 @@ def test_no_secret_of_a_plugins_error_is_shown(world: World, tmp_path: Path) -> 
         done = world.hermes("plugins", *words)
         assert "no access with ***" in done.out + done.err
         assert "sk-abc" not in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import nothing_of_that_name\n", "cannot be loaded: ModuleNotFoundError"),
+        (
+            "from hermes_core.hookspecs import hookimpl\nclass Plugin:\n"
+            "    @hookimpl\n    def hermes_turn_ended(self, adress): pass\n",
+            "adress",
+        ),
+    ],
+    ids=["an import error", "one wrong keyword"],
+)
+def test_case_44_an_installed_plugin_that_cannot_be_loaded_stops_nothing_and_is_named(
+    world: World, tmp_path: Path, code: str, why: str
+) -> None:
+    world.hermes("plugins", "install", str(wheel(tmp_path, "hermes-greet", plugin="greet", code=code)))
+    (world.folder / "hermes.toml").write_text("[plugins.greet]\nenabled = true\n")
+    talk = world.hermes("chat", typed="count to 2\n", HERMES__PLUGINS__DEMO__PACE="0")
+    assert (talk.code, talk.out) == (0, "1, 2. Done.\n")
+    assert talk.err.startswith("hermes: plugin greet: ")
+    assert why in talk.err
+    listed = {one["name"]: one for one in json.loads(world.hermes("plugins", "list", "--json").out)}
+    assert why in listed["greet"]["problem"]
+    assert [one["name"] for one in listed.values() if one["problem"]] == ["greet"]
