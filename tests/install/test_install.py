@@ -15,6 +15,8 @@ from .world import World, wheel
 
 pytestmark = pytest.mark.slow
 
+MARK = "from hermes_core.hookspecs import hookimpl\n"
+
 
 def state(world: World) -> dict[str, dict[str, object]]:
     plugins: dict[str, dict[str, object]] = tomllib.loads((world.folder / "data/plugins.toml").read_text())[
@@ -344,8 +346,7 @@ def test_no_secret_of_a_plugins_error_is_shown(world: World, tmp_path: Path) -> 
     [
         ("import nothing_of_that_name\n", "cannot be loaded: ModuleNotFoundError"),
         (
-            "from hermes_core.hookspecs import hookimpl\nclass Plugin:\n"
-            "    @hookimpl\n    def hermes_turn_ended(self, adress): pass\n",
+            f"{MARK}class Plugin:\n    @hookimpl\n    def hermes_turn_ended(self, adress): pass\n",
             "adress",
         ),
     ],
