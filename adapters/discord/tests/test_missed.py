@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes_core.messages import Address, Outgoing
+from hermes_core.messages import Address, Outgoing, ToolCall, turn_key
 from hermes_core.testing.memory import MemoryStore
-from hermes_core.testing.model import Hold
+from hermes_core.testing.model import Hold, Script
 from hermes_core.testing.platforms.discord import FakeDiscord
 from hermes_discord.notebook import UNSURE, Notebook
 
@@ -230,3 +230,29 @@ async def test_a_notebook_with_nonsense_in_it_does_not_keep_it_from_its_work(
         await discord.say(chat, "ann", "hello")
         assert await bench.heard(chat) == ["you said: hello"]
         assert len(discord.gateway.identified) == 1
+
+
+async def test_d5_a_reply_that_grew_and_one_behind_a_tool_are_found_by_their_key(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    store, chat, hold = MemoryStore(), discord.direct(), Hold()
+    scripts: list[Script] = [
+        ["The beginning of an answer", hold, " and its end"],
+        ["I look it up for you, one moment please", ToolCall("1", "none", "{}")],
+        "Here you are.",
+    ]
+    async with Bench(tmp_path, discord, scripts, store=store) as bench:
+        await discord.say(chat, "ann", "go on")
+        await until(lambda: discord.texts(chat))
+        hold.release()
+        await until(lambda: discord.texts(chat) == ["The beginning of an answer and its end"])
+        await discord.say(chat, "ann", "look it up")
+        await until(lambda: "Here you are." in discord.texts(chat))
+        await until(lambda: bench.runtime.services.outbox.empty(bench.address(chat)))
+    shown = [one["id"] for one in discord.mine(chat)]
+    async with Bench(tmp_path, discord, store=store) as bench:
+        adapter = bench.runtime.services.adapters["discord"]
+        for number, id_ in ((1, shown[0]), (2, shown[2])):
+            found = await adapter.find(turn_key(bench.address(chat), number), bench.address(chat))
+            assert found is not None
+            assert found.ids == (id_,)
