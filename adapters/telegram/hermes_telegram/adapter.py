@@ -147,7 +147,8 @@ class TelegramAdapter:
         """Deliver one message whole; waits for the chat's budget, and a while for the connection."""
         await self._connected(SendError("Telegram is not connected.", retry_after=0.0))
         address = outgoing.address
-        self._line.signs.rest(address)
+        if outgoing.turn:  # the answer to a command ends no turn
+            self._line.signs.rest(address)
         return Sent(await self._line.writing.deliver(outgoing, self._natively(address, outgoing.answers)))
 
     def show(self, address: Address, shown: Shown) -> None:

@@ -113,8 +113,6 @@ class Writing:
         text = self._reply(address, broken.turn)
         if text is not None:
             text.live.tell(Stopped(render.INTERRUPTED))
-        elif str(address) in self._left:  # this run has shown nothing of it yet
-            self._left_of(address, 0)
 
     def paused(self, address: Address) -> None:
         """The conversation is idle: a text that no reply completes stands as it is."""

@@ -277,6 +277,27 @@ async def test_r3_a_draft_that_no_turn_goes_on_with_is_closed_though_nobody_says
     assert not any(draft.text for draft in Memory(tmp_path / "telegram" / "42.json").drafts().values())
 
 
+async def test_r3_a_reply_that_was_whole_as_it_was_drafted_is_not_taken_for_a_half_one_later(
+    open_house: Any, telegram: TelegramServer, tmp_path: Path
+) -> None:
+    hold = Hold()
+    async with open_house([["All of it.", hold]]) as house:
+        await house.up()
+        telegram.say("tell me")
+        await telegram.shown("All of it.")
+        hold.release()
+        await house.settled()
+    assert not telegram.called("editMessageText")
+    drafts = Memory(tmp_path / "telegram" / "42.json").drafts()
+    assert [(draft.text, len(draft.ids)) for draft in drafts.values()] == [("", 1)]
+    async with open_house() as house:
+        await house.up()
+        telegram.say("and now?")
+        await telegram.shown("you said: and now?")
+        await house.settled()
+    assert telegram.texts()[0] == "All of it."
+
+
 async def two_texts(telegram: TelegramServer) -> tuple[str, str]:
     """Two messages of an earlier run of the bot, in two chats; gives their ids."""
     bot, _ = make_bot(telegram.token, telegram.base_url)

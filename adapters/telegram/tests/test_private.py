@@ -267,6 +267,24 @@ async def test_case_42_typing_ends_with_a_turn_that_fails(open_house: Any, teleg
     assert len(telegram.called("sendChatAction")) == typed
 
 
+async def test_case_42_typing_goes_on_behind_a_commands_answer_and_ends_with_a_turn_that_says_nothing(
+    open_house: Any, telegram: TelegramServer
+) -> None:
+    async with open_house([[Hold()]]) as house:
+        await house.up()
+        telegram.say("go")
+        await telegram.until(lambda: bool(telegram.called("sendChatAction")))
+        telegram.say("/status")
+        await telegram.until(lambda: len(telegram.texts()) == 1)
+        await telegram.until(lambda: telegram.typing())
+        telegram.say("/stop")
+        await telegram.until(lambda: len(telegram.texts()) == 2)
+        await house.settled()
+        typed = len(telegram.called("sendChatAction"))
+        await asyncio.sleep(limits.TYPING + 0.5)
+    assert len(telegram.called("sendChatAction")) == typed
+
+
 async def test_case_37_a_table_is_aligned_text_and_not_pipes(
     open_house: Any, telegram: TelegramServer
 ) -> None:
