@@ -79,7 +79,7 @@ async def receiving(folder: Path, seconds: float, name: str, plugins: Iterable[o
     tables = {
         "runtime": {"data_dir": str(folder)},
         "model": {"provider": "scripted"},
-        "access": {"allow": ["*"]},
+        "access": {"allow": ["*"], "per_minute": 0},
         "conversation": {"busy": "queue"},
     }
     author = Author("42", "Ada")

@@ -169,7 +169,7 @@ async def hermes(prepared: list[Message], commands: int, burst: bool, answers: b
         tables = {
             "runtime": {"data_dir": folder},
             "model": {"provider": "scripted"},
-            "access": {"allow": ["*"]},
+            "access": {"allow": ["*"], "per_minute": 0},
         }
         runtime = Runtime(Config.of(tables), adapters=["bench"], store=MemoryStore(), plugins=plugins)
         async with runtime:

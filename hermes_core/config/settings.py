@@ -233,7 +233,7 @@ class AccessSettings(msgspec.Struct, frozen=True):
     admins: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     pairing: bool = True
-    per_minute: Whole = 120
+    per_minute: Whole = 1000
     bot_turns: Whole = 5
 
     def __post_init__(self) -> None:
@@ -261,7 +261,7 @@ class DoorSettings(msgspec.Struct, frozen=True):
     """What of `[access]` an adapter's table may set for its platform."""
 
     pairing: bool = True
-    per_minute: Whole = 120
+    per_minute: Whole = 1000
     bot_turns: Whole = 5
 
 

@@ -19,7 +19,7 @@ REMEMBERED: Final = 10_000  # people; who is forgotten begins with a full bucket
 PAUSE: Final = 30.0  # seconds for which nothing is taken from somebody who wrote too much
 
 TOO_FAST: Final = (
-    "That were more than {} {} in a minute. This one is not taken, nor is what you write in the next 30 seconds; "
+    "You wrote more than {} {} in a minute. This one is not taken, nor is what you write in the next 30 seconds; "
     "please write it again then."
 )
 BOTS: Final = "I have answered {} messages of bots in a row. I go on when a person writes here."

@@ -26,7 +26,7 @@ def test_d2_who_writes_too_fast_is_told_once_and_nothing_is_lost_unseen(tmp_path
                 assert await bed.say(f"{number}", author="eve") == f"you said: {number}"
             said = await bed.say("10", author="eve")
             assert said == (
-                "That were more than 10 messages in a minute. This one is not taken, nor is what you write in the "
+                "You wrote more than 10 messages in a minute. This one is not taken, nor is what you write in the "
                 "next 30 seconds; please write it again then."
             )
             for number in range(11, 15):
@@ -61,7 +61,7 @@ def test_commands_have_a_bound_of_their_own(tmp_path: Path) -> None:
             for _ in range(3):
                 assert (await bed.say("/busy", author="eve")).startswith("A message during work")
             assert (await bed.say("/busy", author="eve")).startswith(
-                "That were more than 3 commands in a minute."
+                "You wrote more than 3 commands in a minute."
             )
             assert await bed.say("hello", author="eve") == "you said: hello"
 
@@ -75,7 +75,7 @@ def test_the_same_message_again_counts_once_and_a_platform_can_have_its_own_boun
                 await bed.say("hello", author="eve", id="m1")
             assert await bed.say("2", author="eve") == "you said: 2"
             assert await bed.say("3", author="eve") == "you said: 3"
-            assert (await bed.say("4", author="eve")).startswith("That were more than 3 messages")
+            assert (await bed.say("4", author="eve")).startswith("You wrote more than 3 messages")
 
     run(story())
 
