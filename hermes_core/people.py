@@ -88,6 +88,10 @@ class People:
                 log.error("who was let in stays as it was: %s", error)
         return self._roles.get(person)
 
+    def known(self, person: str) -> Role | None:
+        """The same, as it was when the file was looked at last."""
+        return self._roles.get(person)
+
     def listing(self) -> tuple[list[Person], list[Asker], float]:
         """Who is in or out, who waits, and until when no code is looked at (0: they are)."""
         table = self._file.read()

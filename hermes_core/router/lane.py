@@ -239,6 +239,7 @@ class Lane:
                     raise
                 id_ = plugins.report(commands.owner(name) or "?", f"/{name}", error)
                 text = f"/{name} failed (error {id_}). The operator finds the cause under this number in the log."
+        self._services.access.look_again()
         await conversation.settle(entry, state, text or "", deliver=deliver)
 
     async def _handled(self, found: Command, context: Context, given: Iterable[Any]) -> str | None:

@@ -260,6 +260,7 @@ def test_who_is_no_admin_any_more_cannot_say_yes_to_what_is_for_admins(tmp_path:
             await bed.platform.say("go", author="bob")
             id_, _ = await question(bed)
             people.let_in("fake:bob", Role.USER)
+            bed.runtime.services.access.look_again()
             assert (await answer(bed, f"/approve {id_}", "bob")).startswith(f"{id_} is not yours to answer.")
             await bed.platform.settled()
             assert not (tmp_path / "it").exists()
