@@ -334,7 +334,7 @@ def test_t7_new_cancels_the_notes_and_says_how_many(tmp_path: Path) -> None:
         async with Bed(tmp_path, plugins=[AfterPlugin(), BasicsPlugin()]) as bed:
             await bed.say("/after 0 a")
             await bed.say("/after 9 b")
-            assert "notes: 2" in await bed.say("/status")
+            assert "Notes: 2 (" in await bed.say("/status")
             assert await bed.say("/reset") == "This is a new conversation. Cancelled: 2 that waited."
             assert await bed.say("/after list") == "No notes wait here."
 
