@@ -95,6 +95,7 @@ class Runtime:
         self.jobs: EmbeddedJobs
         self.services: Services
         self.control: Control
+        self._models: list[Model] = []  # that are open: the one in use, and old ones that turns still have
 
     async def __aenter__(self) -> Self:
         try:
@@ -117,7 +118,8 @@ class Runtime:
         adapters = self._adapters(plugins)
         store = self._given_store or await _open(folder)
         self._stack.push_async_callback(_bounded, store.close, STORE, "the store")
-        self._stack.push_async_callback(_bounded, model.aclose, MODEL, "the model")
+        self._models.append(model)
+        self._stack.push_async_callback(self._close_models)
         running = folder / "running"
         self._sweep(running)
         tasks = Tasks()
@@ -153,7 +155,7 @@ class Runtime:
         self._stack.push_async_callback(self.router.close)
         self._stack.callback(stops.close)
         self._stack.push_async_callback(self.jobs.close)  # first: what ends now is told at the next start
-        self.services.operate = Operation(self.config, plugins, adapters)
+        self.services.operate = Operation(self.config, plugins, adapters, self._take_model)
         answers = {"plugins": self._troubles, "reload": self._reload}
         self.control = Control(answers, tasks.spawn)
         if self.config.runtime.blocked_after:
@@ -161,6 +163,22 @@ class Runtime:
                 plugins, self.config.runtime.blocked_after, self.config.runtime.memory_step * 1024 * 1024
             )
             self._stack.callback(watchdog.close)
+
+    def _take_model(self, model: Model) -> None:
+        """Another model takes the place of the one in use; that one is closed when no turn has it any more."""
+        old, self.services.model = self.services.model, model
+        self._models.append(model)
+        self.services.tasks.spawn(self._retire(old, self.router.turns()), "the old model")
+
+    async def _retire(self, model: Model, turns: set[asyncio.Task[None]]) -> None:
+        if turns:
+            await asyncio.wait(turns)
+        self._models.remove(model)
+        await _bounded(model.aclose, MODEL, "the old model")
+
+    async def _close_models(self) -> None:
+        for model in self._models:
+            await _bounded(model.aclose, MODEL, "the model")
 
     async def _troubles(self, arguments: Mapping[str, Any]) -> dict[str, str]:
         """The latest problem of each plugin that had one (P2), for `hermes plugins list`."""

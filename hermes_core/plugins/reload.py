@@ -21,7 +21,7 @@ import importlib.util
 import logging
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -31,6 +31,7 @@ from pluggy import PluginValidationError
 
 from hermes_core.config import Config
 from hermes_core.errors import HermesError, PluginError
+from hermes_core.plugins.brought import Brought
 from hermes_core.plugins.finding import made
 from hermes_core.plugins.limits import meant
 from hermes_core.plugins.loaded import Plugins
@@ -63,9 +64,13 @@ class Reloaded(msgspec.Struct, frozen=True):
         )
 
 
-async def reload(plugins: Plugins, config: Config, name: str) -> Reloaded:
+async def reload(
+    plugins: Plugins, config: Config, name: str, ready: Callable[[Brought], Callable[[], None]]
+) -> Reloaded:
     """Load the plugin `name` anew. `PluginError` where that fails; the version that ran goes on as it was.
 
+    `ready` is called with what the new version brings and may refuse it by raising; what it gives is called
+    in the same instant in which the new version takes the place of the old one.
     Cancelled while it waits for the old version's tasks, it has swapped already; they are cancelled once.
     """
     point = _found(plugins, name)
@@ -76,7 +81,10 @@ async def reload(plugins: Plugins, config: Config, name: str) -> Reloaded:
         _forget_bytecode(aside.values())
         importlib.invalidate_caches()
         plugin = made(name, point.load(), config)
-        plugins.replace(plugins.bring(name, plugin), point)
+        brought = plugins.bring(name, plugin)
+        take = ready(brought)
+        plugins.replace(brought, point)
+        take()
     except BaseException as error:  # the edge to foreign code: whatever it did, the old version goes on
         fresh = _put_aside(before)
         _put_back(aside)

@@ -9,6 +9,7 @@ again, so forgetting one loses nothing (case 53).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -231,6 +232,11 @@ class Router:
         for address, lane in self._lanes.items():
             activity = lane.conversation.activity
             yield address, activity.queued, activity.state != "idle"
+
+    def turns(self) -> set[asyncio.Task[None]]:
+        """The turns that run at this instant."""
+        running = (lane.conversation.running for lane in self._lanes.values())
+        return {task for task in running if task is not None}
 
     def activity(self, address: Address) -> Activity:
         """What the conversation does at this instant."""

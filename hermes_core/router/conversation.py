@@ -101,6 +101,11 @@ class Conversation:
         """Whether all it holds stands in the store as well."""
         return self.idle and not self.state.parked
 
+    @property
+    def running(self) -> asyncio.Task[None] | None:
+        """The task of the turn that runs, if one does."""
+        return self._running if self._running is not None and not self._running.done() else None
+
     def records(self) -> list[TurnRecord]:
         """The turns that stand in the context, oldest first."""
         return [record for _, record in self._context]

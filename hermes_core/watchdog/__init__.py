@@ -63,7 +63,7 @@ class Watchdog:
         self._watched = threading.get_ident()
         self._turned = threading.Event()
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._thread = threading.Thread(target=self._stand, name="watchdog", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -73,6 +73,12 @@ class Watchdog:
         self._thread.join(timeout=1.0)
         if self._memory is not None and not self._thread.is_alive():
             self._memory.close()
+
+    def _stand(self) -> None:
+        try:
+            self._watch()
+        except Exception as error:  # the edge of the thread: nobody else would say that it is gone
+            log.error("the watchdog failed, and looks no more", exc_info=error)
 
     def _watch(self) -> None:
         looked, spent = time.monotonic(), time.process_time()

@@ -245,7 +245,7 @@ async def test_one_that_could_not_be_loaded_at_the_start_is_loaded_once_it_is_re
         ("/plugins reload frehs", "plugin 'frehs': there is no such plugin here. There are: "),
         ("/plugins reload shell", "plugin 'shell': it is not enabled."),
         ("/plugins reload fake", "The plugin fake brings the adapter fake, which is in use"),
-        ("/plugins reload scripted", "The plugin scripted brings the model scripted, which is in use"),
+        ("/plugins reload scripted", "plugin 'scripted': it was not loaded from an installed package"),
         ("/plugins", "- access "),
     ],
 )
@@ -255,3 +255,62 @@ async def test_what_cannot_be_reloaded_is_said(
     async with house(tmp_path) as bed:
         assert (await bed.say(typed)).startswith(says)
         assert await bed.say(typed, author="bob") == "/plugins is for owners."
+
+
+MODEL = """
+    from hermes_core.models import Model, ModelFactory, Stop, Text
+
+    LOG = []
+    GATE = None
+
+    class Own:
+        def __init__(self, settings):
+            LOG.append("opened")
+
+        async def stream(self, request):
+            yield Text("VERSION ")
+            if GATE is not None:
+                await GATE.wait()
+            yield Text("says so")
+            yield Stop("end")
+
+        async def aclose(self):
+            LOG.append("closed")
+
+    class Plugin:
+        @hookimpl
+        def hermes_models(self) -> list[ModelFactory]:
+            return [ModelFactory("own", Own)]
+"""
+
+
+async def test_case_49_the_model_in_use_is_opened_anew_and_a_running_turn_ends_with_the_old_one(
+    foreign: Foreign, tmp_path: Path
+) -> None:
+    write(foreign, "v1", MODEL)
+    async with house(tmp_path, model={"provider": "own"}) as bed:
+        old: Any = sys.modules["hermes_fresh"]
+        old.GATE = gate = asyncio.Event()
+        await bed.platform.say("hello")
+        async with asyncio.timeout(10):
+            while "v1" not in bed.platform.drafts():
+                await asyncio.sleep(0)
+        for broken in (
+            MODEL.replace('LOG.append("opened")', "1 / 0"),
+            MODEL.replace('ModelFactory("own"', 'ModelFactory("other"'),
+            MODEL,
+        ):
+            write(foreign, "v2", broken)
+            said = await bed.say("/plugins reload fresh", channel="2")
+            assert ("The old version goes on." in said) == (broken != MODEL)
+        assert await bed.say("hello", channel="3") == "v2 says so"
+        assert old.LOG == ["opened"], "a turn has it"
+        gate.set()
+        await bed.platform.settled()
+        assert bed.platform.texts("1") == ["v1 says so"]
+        async with asyncio.timeout(10):
+            while old.LOG != ["opened", "closed"]:
+                await asyncio.sleep(0)
+        assert await bed.say("again") == "v2 says so"
+        new: Any = sys.modules["hermes_fresh"]
+    assert new.LOG == ["opened", "closed"]
