@@ -13,6 +13,7 @@ import msgspec
 import telegram
 from telegram.constants import ChatType, MessageEntityType
 
+from hermes_core.markup.characters import utf16
 from hermes_core.messages import Address, Attachment, Author, Message, first_words
 from hermes_telegram.limits import NEARLY_FULL
 
@@ -122,7 +123,7 @@ def convert(update: telegram.Update, me: Me) -> Taken | Edited | Migrated | Pres
             files,
             message_id(message.chat.id, channel, reply.message_id) if reply is not None else None,
             group,
-            message.media_group_id is not None or len(message.text or "") >= NEARLY_FULL,
+            message.media_group_id is not None or utf16(message.text or "") >= NEARLY_FULL,
             message.date.timestamp(),
         ),
         not group or _meant(message, me),
@@ -186,7 +187,9 @@ def _entities(message: telegram.Message) -> Iterable[tuple[telegram.MessageEntit
 
 
 def _command(message: telegram.Message) -> tuple[str, str] | None:
-    """Name and bot of the command that the message begins with."""
+    """Name and bot of the command that the message begins with; what was forwarded commands nothing."""
+    if message.forward_origin is not None:
+        return None
     for entity, text in _entities(message):
         if entity.type == MessageEntityType.BOT_COMMAND and entity.offset == 0:
             name, _, bot = text[1:].partition("@")
@@ -238,11 +241,27 @@ def _text(message: telegram.Message, me: Me) -> str:
         text = f"[contact: {message.contact.first_name}, {message.contact.phone_number}]"
     elif message.sticker is not None:
         text = f"[sticker: {message.sticker.emoji or 'no emoji'}]"
-    reply = _answered(message)
-    if reply is None or _answers_me(message, me) or text.startswith("/"):
+    if message.forward_origin is not None:  # not this person's words, and so no command either
+        return f"[forwarded from {_origin(message.forward_origin)}]\n{text}"
+    if text.startswith("/") or _answers_me(message, me):
         return text
-    quoted = first_words(reply.text or reply.caption or "", _QUOTED)
+    reply = _answered(message)
+    said = message.quote.text if message.quote is not None else reply and (reply.text or reply.caption)
+    quoted = first_words(said or "", _QUOTED)
     return f"> {quoted}\n\n{text}" if quoted else text
+
+
+def _origin(origin: telegram.MessageOrigin) -> str:
+    match origin:
+        case telegram.MessageOriginUser():
+            return origin.sender_user.full_name
+        case telegram.MessageOriginHiddenUser():
+            return origin.sender_user_name
+        case telegram.MessageOriginChat():
+            return origin.sender_chat.title or "a chat"
+        case telegram.MessageOriginChannel():
+            return origin.chat.title or "a channel"
+    return "somebody"
 
 
 def _marked(message: telegram.Message, me: Me) -> str:

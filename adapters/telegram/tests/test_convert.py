@@ -155,6 +155,34 @@ def test_a_nearly_full_message_is_likely_a_part_of_a_paste(length: int, partial:
     assert taken(text="a" * length).message.partial is partial
 
 
+def test_a_paste_of_characters_of_two_units_is_cut_earlier() -> None:
+    assert taken(text="🎉" * 2048).message.partial
+
+
+def test_of_a_message_that_was_quoted_in_part_that_part_is_read() -> None:
+    other = answer(**{"from": {**ANN, "id": 8}}, text="A long plan. It is good. And so on.")
+    found = taken(text="is it?", reply_to_message=other, quote={"text": "It is good.", "position": 13})
+    assert found.message.text == "> It is good.\n\nis it?"
+
+
+@pytest.mark.parametrize(
+    ("origin", "name"),
+    [
+        ({"type": "user", "sender_user": {"id": 8, "is_bot": False, "first_name": "Ben"}}, "Ben"),
+        ({"type": "hidden_user", "sender_user_name": "Cy"}, "Cy"),
+        ({"type": "chat", "sender_chat": GROUP}, "Team"),
+        ({"type": "channel", "chat": {**GROUP, "type": "channel"}, "message_id": 3}, "Team"),
+    ],
+    ids=["person", "hidden", "group", "channel"],
+)
+def test_what_was_forwarded_says_from_whom_and_is_no_command(origin: dict[str, Any], name: str) -> None:
+    command = [entity("bot_command", 0, 5)]
+    found = taken(text="/stop now", entities=command, forward_origin={**origin, "date": 1})
+    assert found.message.text == f"[forwarded from {name}]\n/stop now"
+    in_group = taken(GROUP, text="/help now", entities=command, forward_origin={**origin, "date": 1})
+    assert not in_group.meant
+
+
 def test_a_document_keeps_its_name_type_and_size() -> None:
     document = {"file_id": "f1", "file_unique_id": "u", "file_name": "a.txt", "mime_type": "text/plain"}
     message = taken(document={**document, "file_size": 12}, caption="read it").message
