@@ -11,7 +11,8 @@ names; it takes the arguments it wants, by name. Hooks are called by one of thre
 An implementation may be a plain function or a coroutine function where the hook says "may be async".
 `tryfirst` and `trylast` work as in pluggy; `hookwrapper`, `wrapper` and `firstresult` are refused,
 because a coroutine would outlive them. Each call is isolated (P2): an exception or a call over its
-time limit is reported under the plugin's name and the others are asked as if it were not there.
+time limit is reported under the plugin's name and the others are asked as if it were not there;
+after three over their limit in a row it is not asked for a minute.
 Hooks fire on every path by which something can come in (P3).
 """
 

@@ -43,10 +43,17 @@ class PluginInfo(msgspec.Struct):
     asks_for: Mapping[str, tuple[str, ...]] = {}
 
 
+class Rest(msgspec.Struct, gc=False):
+    """How often in a row a call was over its limit, and until when (the event loop's time) nobody asks again."""
+
+    strikes: int = 0
+    until: float = 0.0
+
+
 class Implementation(msgspec.Struct, frozen=True):
     """One plugin's implementation of a hook; `rank` is -1 for `tryfirst` and 1 for `trylast`.
 
-    `tally` counts its calls.
+    `tally` counts its calls; `rest`: whether it is asked at all.
     """
 
     plugin: str
@@ -54,6 +61,7 @@ class Implementation(msgspec.Struct, frozen=True):
     arguments: tuple[str, ...]
     rank: int = 0
     tally: Tally = msgspec.field(default_factory=Tally)
+    rest: Rest = msgspec.field(default_factory=Rest)
 
 
 class Brought(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import secrets
@@ -26,6 +27,18 @@ class _Failed:
 
 
 _FAILED: Final = _Failed()
+
+STRIKES: Final = 3  # calls in a row over their limit, after which a plugin's hook is given a rest
+REST: Final = 60.0  # seconds
+
+
+def _rests(one: Implementation) -> bool:
+    """Whether it is not asked at this instant; afterwards one more call that hangs is enough."""
+    return asyncio.get_running_loop().time() < one.rest.until
+
+
+def _trust(one: Implementation) -> None:
+    one.rest.strikes, one.rest.until = 0, 0.0
 
 
 class Verbs:
@@ -52,6 +65,8 @@ class Verbs:
     async def first(self, hook: str, **arguments: Any) -> Any:
         """Ask plugins in order until one gives something other than None."""
         for one in self._calls[hook]:
+            if one.rest.until and _rests(one):
+                continue
             began = perf_counter()
             try:
                 result = one.function(*[arguments[name] for name in one.arguments])
@@ -72,6 +87,8 @@ class Verbs:
                 tally = one.tally
                 tally.calls += 1
                 tally.seconds += perf_counter() - began
+                if one.rest.strikes:
+                    _trust(one)
                 if result is not None:
                     return result
         return None
@@ -90,6 +107,8 @@ class Verbs:
         return value
 
     async def _call(self, one: Implementation, hook: str, arguments: dict[str, Any]) -> Any:
+        if one.rest.until and _rests(one):
+            return _FAILED
         began = perf_counter()
         try:
             result = one.function(*[arguments[name] for name in one.arguments])
@@ -104,6 +123,8 @@ class Verbs:
             return _FAILED
         one.tally.calls += 1
         one.tally.seconds += perf_counter() - began
+        if one.rest.strikes:
+            _trust(one)
         return result
 
     def _failed(self, one: Implementation, hook: str, error: BaseException, began: float) -> None:
@@ -112,6 +133,20 @@ class Verbs:
         tally.failed += 1
         tally.seconds += perf_counter() - began
         self.report(one.plugin, hook, error)
+        if not isinstance(error, OverLimitError):
+            _trust(one)
+            return
+        rest = one.rest
+        rest.strikes += 1
+        if rest.strikes >= STRIKES:
+            rest.until = asyncio.get_running_loop().time() + REST
+            log.error(
+                "plugin %s: %s is not asked for %.0f s: %d calls in a row hung",
+                one.plugin,
+                hook,
+                REST,
+                rest.strikes,
+            )
 
     def tallies(self) -> Iterator[tuple[str, str, Tally]]:
         """Plugin, hook and what its calls amounted to so far; a plugin that is loaded anew counts from 0."""

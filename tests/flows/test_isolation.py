@@ -85,6 +85,33 @@ def test_p2_i8_an_interrupt_takes_effect_although_a_plugins_hook_hangs(
     run(story())
 
 
+def test_p2_a_hook_that_hangs_again_and_again_is_given_a_rest_so_that_messages_do_not_wait_for_it(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        hangs = HangsPlugin(deaf=False)
+        async with Bed(tmp_path, plugins=[hangs, GoodPlugin()]) as bed:
+            loop = asyncio.get_running_loop()
+
+            async def took(text: str) -> float:
+                began = loop.time()
+                assert await bed.say(text) == f"you said: {text}"
+                return loop.time() - began
+
+            assert [await took("urgent") for _ in range(3)] == [1.0, 1.0, 1.0]
+            assert [await took("urgent") for _ in range(5)] == [0.0] * 5
+            assert await bed.say("ping") == "pong"
+            await asyncio.sleep(60)
+            assert [await took("urgent") for _ in range(2)] == [1.0, 0.0], "it is tried once more"
+            await asyncio.sleep(60)
+            assert await took("harmless") == 0.0
+            assert [await took("urgent") for _ in range(4)] == [1.0, 1.0, 1.0, 0.0], (
+                "it had been right in between"
+            )
+
+    run(story())
+
+
 # ---- plain handlers: in real time, because they run in threads
 
 
