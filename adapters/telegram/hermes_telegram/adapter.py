@@ -8,6 +8,7 @@ these live as long as the connection, which ends with `run`. One connection is t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Coroutine
@@ -179,8 +180,9 @@ class TelegramAdapter:
         await self._connected(
             HermesError(f"Telegram is not connected, so {attachment.name} cannot be had now.")
         )
-        async for piece in self._line.files.content(attachment):
-            yield piece
+        async with contextlib.aclosing(self._line.files.content(attachment)) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def brought(self, update: bytes) -> bool:
         """Take an update that the webhook got; False where it is not kept, and has to be brought again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,22 @@ async def test_a_file_that_came_is_read_piece_by_piece(open_house: Any, telegram
         pieces = [piece async for piece in adapter.fetch(Attachment("a.bin", size=len(content), ref="abc"))]
     assert b"".join(pieces) == content
     assert max(map(len, pieces)) <= 256 * 1024
+
+
+async def test_whoever_has_read_enough_of_a_file_leaves_no_connection_open(
+    open_house: Any, telegram: TelegramServer
+) -> None:
+    telegram.store("abc", bytes(8 * 2**20))
+    async with open_house() as house:
+        await house.up()
+        adapter = house.runtime.services.adapters["telegram"]
+        pieces = adapter.fetch(Attachment("a.bin", ref="abc"))
+        assert len(await anext(pieces)) <= 256 * 1024
+        before = telegram.open_connections
+        await pieces.aclose()
+        async with asyncio.timeout(5):
+            while telegram.open_connections >= before:
+                await asyncio.sleep(0.01)
 
 
 async def test_a_download_that_is_cut_goes_on_where_it_was(open_house: Any, telegram: TelegramServer) -> None:

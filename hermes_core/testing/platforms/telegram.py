@@ -65,6 +65,11 @@ class TelegramServer(BotAPI):
         """What `[adapters.telegram] base_url` is to be."""
         return self._listener.root
 
+    @property
+    def open_connections(self) -> int:
+        """How many connections there are now."""
+        return self._listener.connections
+
     # ---- as people
 
     def chat(self, id: int = ANN, kind: str = "", title: str = "", **more: Any) -> Chat:

@@ -65,6 +65,11 @@ class Listener:
         """`http://127.0.0.1:PORT`."""
         return f"http://127.0.0.1:{self._port}"
 
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._tasks)
+
     async def start(self) -> Self:
         """Listen; after `close` again on the same port."""
         self._server = await asyncio.start_server(
