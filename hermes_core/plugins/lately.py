@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from time import perf_counter
 
 import msgspec
@@ -30,16 +30,9 @@ class Lately:
         self._seen: dict[str, float] = {}
         self._looked = perf_counter()
 
-    @contextlib.contextmanager
-    def at_work(self, plugin: str) -> Iterator[None]:
+    def at_work(self, plugin: str) -> AbstractContextManager[None]:
         """Around a call of this plugin."""
-        began = perf_counter()
-        self._running[plugin] += 1
-        try:
-            yield
-        finally:
-            self._running[plugin] -= 1
-            self._spent[plugin] = self._spent.get(plugin, 0.0) + perf_counter() - began
+        return _Call(self._running, self._spent, plugin)
 
     def look(self, tallies: Iterable[tuple[str, str, Tally]]) -> Work:
         """What was done since the last look. From one thread at a time, which may be another than that of the calls."""
@@ -55,3 +48,21 @@ class Lately:
         }
         self._seen, self._looked = total, now
         return Work(ended, frozenset(name for name, count in list(self._running.items()) if count > 0))
+
+
+class _Call:
+    """A context manager without a generator: it stands on the way of every command."""
+
+    __slots__ = ("_began", "_plugin", "_running", "_spent")
+
+    def __init__(self, running: dict[str, int], spent: dict[str, float], plugin: str) -> None:
+        self._running, self._spent, self._plugin = running, spent, plugin
+
+    def __enter__(self) -> None:
+        self._running[self._plugin] += 1
+        self._began = perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        plugin = self._plugin
+        self._running[plugin] -= 1
+        self._spent[plugin] = self._spent.get(plugin, 0.0) + perf_counter() - self._began

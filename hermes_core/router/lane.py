@@ -13,9 +13,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Iterable
-from typing import Any, Final
+from typing import Final
 
-from hermes_core.commands import Command, Context, ConversationView, parse
+from hermes_core.commands import Context, ConversationView, parse
 from hermes_core.errors import CommandError, JobError, told
 from hermes_core.inbox import Signal
 from hermes_core.messages import Address, Entry, EntryState, Role, When
@@ -229,7 +229,18 @@ class Lane:
             )
             try:
                 given = commands.bound(found, role, arguments)
-                text = await within(self._handled(found, context, given), COMMAND_LIMIT)
+                owner = commands.owner(name) or "?"
+                with plugins.lately.at_work(owner):
+                    if found.plain:  # beside the event loop, so that it holds up nobody
+                        result = await within(
+                            plugins.aside.call(owner, found.handler, context, *given), COMMAND_LIMIT
+                        )
+                    else:
+                        result = found.handler(context, *given)
+                    if asyncio.iscoroutine(result):
+                        text = await within(result, COMMAND_LIMIT)
+                    else:
+                        text = await result if isinstance(result, Awaitable) else result
                 if not isinstance(text, str | None):
                     raise TypeError(f"the answer of a command is text, not {type(text).__name__}")
             except (CommandError, JobError) as error:
@@ -241,14 +252,3 @@ class Lane:
                 text = f"/{name} failed (error {id_}). The operator finds the cause under this number in the log."
         self._services.access.look_again()
         await conversation.settle(entry, state, text or "", deliver=deliver)
-
-    async def _handled(self, found: Command, context: Context, given: Iterable[Any]) -> str | None:
-        """What the handler answers; a plain one beside the event loop, so that it holds up nobody."""
-        plugins, owner = self._services.plugins, context.registry.owner(found.name) or "?"
-        with plugins.lately.at_work(owner):
-            if found.plain:
-                result = await plugins.aside.call(owner, found.handler, context, *given)
-            else:
-                result = found.handler(context, *given)
-            text: str | None = await result if isinstance(result, Awaitable) else result
-        return text
