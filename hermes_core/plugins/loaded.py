@@ -19,7 +19,7 @@ from hermes_core.models import ModelFactory
 from hermes_core.plugins.aside import Aside
 from hermes_core.plugins.brought import Brought, Implementation, PluginInfo, bring
 from hermes_core.plugins.lately import Lately, Work
-from hermes_core.plugins.owners import Culprit, Ground, Owners, ground
+from hermes_core.plugins.owners import Culprit, Ground, Owners, ground, home
 from hermes_core.plugins.tables import Tables
 from hermes_core.plugins.verbs import Verbs
 from hermes_core.tools import AsyncTool, Kind, Tool
@@ -106,6 +106,12 @@ class Plugins(Verbs):
         """The files of this plugin, as far as they are known: all, when it is loaded."""
         brought = self._loaded.get(name)
         return ground(brought.plugin if brought is not None else None, point)
+
+    def sharing(self, name: str, ground: Ground) -> list[str]:
+        """Other plugins whose code is on this ground."""
+        return [
+            one.name for one in self._loaded.values() if one.name != name and ground.holds(home(one.plugin))
+        ]
 
     def culprit(self, frame: FrameType) -> Culprit:
         """Whose code runs in this frame; may be asked from any thread, for something that went wrong."""

@@ -24,7 +24,7 @@ import msgspec
 import hermes_core
 from hermes_core.plugins.brought import Brought
 
-__all__ = ["Culprit", "Ground", "Owners", "ground", "place"]
+__all__ = ["Culprit", "Ground", "Owners", "ground", "home", "place"]
 
 _HOUSE: Final = str(Path(hermes_core.__file__).parent)
 _TESTING: Final = str(Path(hermes_core.__file__).parent / "testing")
@@ -82,6 +82,13 @@ def ground(plugin: object | None, point: importlib.metadata.EntryPoint | None = 
     installed = {_real(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")}
     libraries = tuple(one for one in installed if _under(one, folders))  # a .venv inside of the project
     return Ground(frozenset(files), tuple(folders), libraries)
+
+
+def home(plugin: object) -> str:
+    """The file of the module that this plugin object comes from, or nothing."""
+    module = plugin.__name__ if isinstance(plugin, types.ModuleType) else type(plugin).__module__
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return _real(file) if file is not None else ""
 
 
 def _add_package(module: str, files: set[str], folders: set[str]) -> None:

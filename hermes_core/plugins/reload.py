@@ -76,6 +76,12 @@ async def reload(
     point = _found(plugins, name)
     old = plugins.infos[name].version
     before = plugins.ground(name, point)
+    if others := plugins.sharing(name, before):
+        raise PluginError(
+            name,
+            f"it shares its modules with {', '.join(others)}, so it cannot be loaded anew by itself.",
+            "Start the program again: what waits is kept.",
+        )
     aside = _put_aside(before)
     try:
         _forget_bytecode(aside.values())

@@ -23,16 +23,19 @@ from hermes_core.tools import Tool, async_tool, tool
 
 
 class Foreign:
-    """One installed plugin `name`, whose package `hermes_NAME` has the files that `write` puts there."""
+    """One installed plugin `name`, whose package `hermes_NAME` has the files that `write` puts there.
 
-    def __init__(self, folder: Path, name: str, point: str = "Plugin") -> None:
+    `more` are further lines of its entry points.
+    """
+
+    def __init__(self, folder: Path, name: str, more: str = "") -> None:
         self.name = name
         self.package = f"hermes_{name}"
         self.folder = folder
         info = folder / f"{self.package}-1.0.dist-info"
         info.mkdir(parents=True, exist_ok=True)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: hermes-{name}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[hermes]\n{name} = {self.package}:{point}\n")
+        (info / "entry_points.txt").write_text(f"[hermes]\n{name} = {self.package}:Plugin\n{more}")
         (info / "RECORD").write_text("")
 
     def write(self, plugin: str, **modules: str) -> None:

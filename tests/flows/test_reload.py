@@ -314,3 +314,18 @@ async def test_case_49_the_model_in_use_is_opened_anew_and_a_running_turn_ends_w
         assert await bed.say("again") == "v2 says so"
         new: Any = sys.modules["hermes_fresh"]
     assert new.LOG == ["opened", "closed"]
+
+
+async def test_a_plugin_that_shares_its_modules_with_another_is_not_loaded_anew_under_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = Foreign(tmp_path / "installed", "fresh", "twin = hermes_fresh:Twin\n")
+    twin = "\n    class Twin:\n        def __init__(self):\n            self.task = asyncio.create_task(helper.work())"
+    write(foreign, "v1", PLUGIN + twin)
+    foreign.on_path(monkeypatch)
+    async with house(tmp_path, plugins={"fresh": {"enabled": True}, "twin": {"enabled": True}}) as bed:
+        await asyncio.sleep(0)
+        assert (await bed.say("/plugins reload fresh")).startswith(
+            "plugin 'fresh': it shares its modules with twin, so it cannot be loaded anew by itself."
+        )
+        assert helper().ALIVE == ["v1"], "the other one's work goes on"
