@@ -60,7 +60,7 @@ class Watches:
 
     @hookimpl
     async def hermes_message(self, entry: Entry) -> None:
-        await asyncio.sleep(2)
+        await asyncio.sleep(0.5)
 
     @hookimpl
     def hermes_turn_started(self) -> None:
