@@ -141,3 +141,76 @@ async def test_a_wrong_token_is_unauthorized(telegram: TelegramServer) -> None:
     with pytest.raises(InvalidToken):
         await made.initialize()
     await made.shutdown()
+
+
+def buttons(*data: str) -> library.InlineKeyboardMarkup:
+    return library.InlineKeyboardMarkup(
+        [[library.InlineKeyboardButton(one[:5], callback_data=one) for one in data]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda b: b.send_message(7, "x", reply_markup=buttons("x" * 65)), "BUTTON_DATA_INVALID"),
+        (lambda b: b.send_document(7, b"x", caption="x" * 1025), "caption is too long"),
+        (lambda b: b.send_document(7, b""), "must be non-empty"),
+        (lambda b: b.send_document(7, bytes(101)), "Request Entity Too Large"),
+        (lambda b: b.send_photo(7, b"no picture"), "IMAGE_PROCESS_FAILED"),
+        (lambda b: b.answer_callback_query("99"), "query is too old"),
+    ],
+    ids=["data of a button", "caption", "empty", "too large", "no picture", "unknown press"],
+)
+async def test_it_refuses_files_and_buttons_as_telegram_does(
+    bot: library.Bot, telegram: TelegramServer, call: Call, words: str
+) -> None:
+    telegram.max_upload = 100
+    with pytest.raises(BadRequest, match=f"(?i){words}"):
+        await call(bot)
+    assert telegram.sent() == []
+
+
+async def test_a_file_keeps_its_caption_and_is_no_text_to_edit(
+    bot: library.Bot, telegram: TelegramServer
+) -> None:
+    sent = await bot.send_document(
+        7, b"content", caption=" x y ", caption_entities=bold(1, 1), filename="ü.txt"
+    )
+    assert telegram.sent_files() == [("ü.txt", b"content")]
+    assert (sent.caption, sent.caption_entities[0].offset) == ("x y", 0)
+    with pytest.raises(BadRequest, match="no text in the message to edit"):
+        await bot.edit_message_text("z", 7, sent.message_id)
+
+
+@pytest.mark.parametrize(
+    ("text", "entities", "kept", "where"),
+    [
+        ("  x  ", None, "x", []),
+        ("  x  ", bold(0, 5), "  x", [(0, 3)]),
+        ("  x  ", bold(1, 3), " x", [(0, 2)]),
+        ("x  ", bold(1, 2), "x", []),
+    ],
+    ids=["none", "over all", "over a part", "over the end alone"],
+)
+async def test_white_space_goes_away_where_no_entity_keeps_it(
+    bot: library.Bot, text: str, entities: Any, kept: str, where: list[tuple[int, int]]
+) -> None:
+    sent = await bot.send_message(7, text, entities=entities)
+    assert sent.text == kept
+    assert [(one.offset, one.length) for one in sent.entities] == where
+
+
+async def test_an_edit_without_buttons_takes_them_away(bot: library.Bot, telegram: TelegramServer) -> None:
+    sent = await bot.send_message(7, "x", reply_markup=buttons("yes", "no"))
+    with pytest.raises(BadRequest, match="not modified"):
+        await bot.edit_message_text("x", 7, sent.message_id, reply_markup=buttons("yes", "no"))
+    await bot.edit_message_text("x", 7, sent.message_id)
+    assert "reply_markup" not in telegram.sent()[0]
+
+
+async def test_kinds_of_updates_that_nobody_asked_for_do_not_come(
+    bot: library.Bot, telegram: TelegramServer
+) -> None:
+    await bot.get_updates(allowed_updates=["message"])
+    telegram.edit(telegram.say("x"), "y")
+    assert [one.edited_message for one in await bot.get_updates()] == [None]
