@@ -74,6 +74,15 @@ class People:
         self._seen: Signature | None = None
         self._roles: dict[str, Role] = {}
 
+    def load(self) -> None:
+        """Know what the file says before anybody is served; `StateError` where it cannot be read.
+
+        For a start: who was put out would be served by a program that has never been able to read the file.
+        """
+        signature = self._file.signature()
+        self._roles = {one.id: one.role for one in _people(self._file.read())}
+        self._seen = signature
+
     def role(self, person: str) -> Role | None:
         """What the file says of this person: a role, NOBODY for who was put out, None for nothing.
 

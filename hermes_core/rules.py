@@ -73,25 +73,42 @@ class Rules:
         self._seen: Signature | None = None
         self._table: _Table = {}
 
+    def load(self) -> None:
+        """Know what the file says before it is asked for; `StateError` where it cannot be read.
+
+        For a start: what is off would be on in a program that has never been able to read the file.
+        """
+        signature = self._file.signature()
+        self._table = _parsed(self._file.read())
+        self._seen = signature
+
     def commands(self, address: Address, registry: Registry) -> Registry:
         """The commands as they are in this conversation: the registry itself where nothing was changed."""
         rules = self._here(address, "commands")
         if not rules:
             return registry
-        changed = Registry()
-        # Who keeps his name goes first: a new name takes nobody else's away.
-        for command in sorted(registry.all(), key=lambda one: bool(rules.get(one.name, Rule()).name)):
-            rule = rules.get(command.name, Rule())
-            if rule.enabled is False:
-                continue
-            owner = registry.owner(command.name) or "?"
-            same = msgspec.structs.replace(command, role=_role(rule, command.role))
-            try:
-                changed.add(owner, msgspec.structs.replace(same, name=rule.name or command.name))
-            except HermesError as error:  # a plugin that came later has the name as well
-                log.warning("/%s keeps its name in %s: %s", command.name, address, error)
-                changed.add(owner, same)
-        return changed
+        kept: set[str] = set()  # renamed ones whose new name turned out to be somebody's
+        while True:
+            changed = Registry()
+            # Who keeps his name goes first: a new name takes nobody else's away.
+            renamed = {one for one, rule in rules.items() if rule.name and one not in kept}
+            for command in sorted(registry.all(), key=lambda one: one.name in renamed):
+                rule = rules.get(command.name, Rule())
+                if rule.enabled is False:
+                    continue
+                name = rule.name if command.name in renamed else command.name
+                role = _role(rule, command.role)
+                try:
+                    changed.add(
+                        registry.owner(command.name) or "?",
+                        msgspec.structs.replace(command, name=name, role=role),
+                    )
+                except HermesError as error:  # a plugin that came later has the name as well
+                    log.warning("/%s keeps its name in %s: %s", command.name, address, error)
+                    kept.add(command.name)
+                    break  # from the beginning: another one may have been given the name that it keeps
+            else:
+                return changed
 
     def tools(self, address: Address, tools: dict[str, Tool]) -> dict[str, Tool]:
         """The tools as they are in this conversation."""

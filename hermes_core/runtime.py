@@ -113,6 +113,9 @@ class Runtime:
     async def _assemble(self) -> None:
         check_secret(self.config)
         folder = self.config.runtime.data_dir
+        people, rules = People(folder), Rules(folder)
+        people.load()
+        rules.load()
         plugins = self._given_plugins or load(self.config)
         model = self._model(plugins)
         adapters = self._adapters(plugins)
@@ -123,7 +126,6 @@ class Runtime:
         running = folder / "running"
         self._sweep(running)
         tasks = Tasks()
-        people = People(folder)
         outbox = Outbox(
             store,
             adapters,
@@ -143,7 +145,7 @@ class Runtime:
             running,
             time.time,
             people=people,
-            rules=Rules(folder),
+            rules=rules,
         )
         self.router = Router(self.services)
         self.jobs = EmbeddedJobs(self.services, plugins.async_tools, folder / "jobs", self.router.deliver)

@@ -183,6 +183,35 @@ def test_a_path_in_the_file_is_relative_to_the_file(tmp_path: Path) -> None:
     assert Config.load(file, environ={}, overrides={"runtime.data_dir": "x"}).runtime.data_dir == Path("x")
 
 
+class Places(msgspec.Struct, frozen=True):
+    """Each way in which a setting can be of paths."""
+
+    one: Path | None = None
+    many: tuple[Path, ...] = ()
+    more: list[Path] = []
+    each: frozenset[Path] = frozenset()
+
+
+def test_paths_in_a_list_are_read_like_one_path(tmp_path: Path) -> None:
+    file = tmp_path / "hermes.toml"
+    file.write_text(
+        f'[plugins.places]\none = "x"\nmany = ["x", "/y"]\nmore = ["~/z"]\neach = ["{tmp_path}/w"]\n'
+    )
+    found = Config.load(file, environ={}).section("plugins", "places", Places)
+    assert found.one == tmp_path / "x"
+    assert found.many == (tmp_path / "x", Path("/y"))
+    assert found.more == [Path.home() / "z"]
+    assert found.each == frozenset({tmp_path / "w"})
+    typed = Config.load(file, {}, overrides={"plugins.places.many": "x, /y"}).section(
+        "plugins", "places", Places
+    )
+    assert typed.many == (Path("x"), Path("/y"))
+    for wrong in ('"/x"', "[1]", '[""]'):
+        file.write_text(f"[plugins.places]\nmany = {wrong}\n")
+        with pytest.raises(ConfigError, match="many must be a list of paths"):
+            Config.load(file, environ={}).section("plugins", "places", Places)
+
+
 # ---- precedence and origins
 
 _NAMES = st.none() | st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1, max_size=5)

@@ -65,6 +65,15 @@ def test_a_config_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
     assert "provider" in found["config"]["advice"]
 
 
+@pytest.mark.parametrize("name", ["people.toml", "rules.toml"])
+def test_a_state_file_that_a_start_would_refuse_is_a_finding(tmp_path: Path, name: str) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / name).write_text("half = [")
+    found = findings(tmp_path, code=1)
+    assert (found["access"]["level"], found["database"]["level"]) == ("broken", "ok")
+    assert name in found["access"]["text"]
+
+
 def test_a_plugin_that_is_not_installed_is_a_finding_beside_the_others(tmp_path: Path) -> None:
     found = findings(tmp_path, "--set", "plugins.shel.enabled=true", code=1)
     assert (found["plugins"]["level"], found["database"]["level"]) == ("broken", "ok")

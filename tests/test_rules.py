@@ -81,6 +81,25 @@ def test_a_new_name_takes_no_other_tool_away(tmp_path: Path) -> None:
     }
 
 
+def test_whatever_names_were_given_each_command_has_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = Rules(tmp_path)
+    rules.change(EVERYWHERE, "commands", "echo", name="help")
+    rules.change(EVERYWHERE, "commands", "help", name="other")
+    assert {one.name for one in rules.commands(HERE, registry()).all()} == {"help", "other"}
+    more = registry()
+
+    @command("other", help="Came with another plugin, later.")
+    def handler(context: Context) -> str:
+        return ""
+
+    more.add("later", handler)
+    assert {one.name for one in rules.commands(HERE, more).all()} == {"echo", "help", "other"}
+    assert more.owner("other") == rules.commands(HERE, more).owner("other") == "later"
+    assert "/help keeps its name" in caplog.text
+
+
 def test_a_file_that_is_wrong_is_not_written_over(tmp_path: Path) -> None:
     rules, file = Rules(tmp_path), tmp_path / "rules.toml"
     rules.change(EVERYWHERE, "commands", "echo", enabled=False)

@@ -24,7 +24,9 @@ from hermes_core.errors import ConfigError, HermesError, StoreError
 from hermes_core.jobs.control import listens
 from hermes_core.messages import Said, SaidKind
 from hermes_core.models import Request, Text
+from hermes_core.people import People
 from hermes_core.plugins import Plugins
+from hermes_core.rules import Rules
 
 __all__ = ["looks", "of_adapters", "of_model", "of_plugins"]
 
@@ -58,6 +60,7 @@ async def _config(config: Config) -> Finding:
 async def _access(config: Config) -> Finding:
     access = config.access
     named = config.named()
+    await in_thread(lambda: _kept(config.runtime.data_dir))
     if not any(config.given(f"adapters.{one}") and config.enabled(one) for one in named if one != "terminal"):
         return Finding("no chat platform is configured; the terminal serves whoever sits here")
     served = [*access.owners, *access.admins, *access.allow]
@@ -72,6 +75,12 @@ async def _access(config: Config) -> Finding:
     everybody = [one for one in access.allow if one.endswith("*")]
     open_ = f"; open to everybody: {', '.join(everybody)}" if everybody else ""
     return Finding(f"owners: {', '.join(access.owners)}{open_}")
+
+
+def _kept(folder: Path) -> None:
+    """`StateError` for what a start would refuse as well: nobody is served by a guess."""
+    People(folder).load()
+    Rules(folder).load()
 
 
 async def _programs() -> Finding:

@@ -144,10 +144,7 @@ def _convert(given: Given, annotation: Any) -> Any:
     if extra.get("duration"):
         return msgspec.convert(duration(value), annotation)
     if kind is Path:
-        if not isinstance(value, str) or not value.strip():
-            raise ValueError("not a path")
-        path = Path(value).expanduser()
-        return path if given.folder is None else given.folder / path
+        return _path(given, value)
     if text and kind is bool:
         word = value.strip().lower()
         if word not in _YES | _NO:
@@ -155,11 +152,21 @@ def _convert(given: Given, annotation: Any) -> Any:
         return word in _YES
     if text and typing.get_origin(kind) in (*_LISTS, dict):
         value, text = _from_text(value, kind)
+    if typing.get_origin(kind) in _LISTS and Path in typing.get_args(kind):
+        return typing.get_origin(kind)(_path(given, one) for one in msgspec.convert(value, list[str]))
     converted = msgspec.convert(value, annotation, strict=not text)
     choices = extra.get("choices")
     if choices is not None and converted not in choices:
         raise ValueError("not a choice")
     return converted
+
+
+def _path(given: Given, value: object) -> Path:
+    """A path as somebody wrote it: ~ is the home folder, and what stands in a file is relative to that file."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("not a path")
+    path = Path(value).expanduser()
+    return path if given.folder is None else given.folder / path
 
 
 def _from_text(value: str, kind: Any) -> tuple[Any, bool]:
@@ -210,7 +217,8 @@ def _wanted(annotation: Any) -> str:
             _POSITIVE
         )
     if typing.get_origin(kind) in _LISTS:
-        words = 'a list such as ["one", "two"]'
+        of_paths = Path in typing.get_args(kind)
+        words = "a list of paths" if of_paths else 'a list such as ["one", "two"]'
     elif typing.get_origin(kind) is dict or (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
         words = "a table"
     else:
