@@ -122,7 +122,8 @@ class World:
             async with asyncio.timeout(seconds):
                 await event.wait()
         except TimeoutError:
-            self._waiting.remove((what, event))
+            if (what, event) in self._waiting:  # else it happened at the very instant
+                self._waiting.remove((what, event))
 
     async def settled(self, seconds: float) -> list[str]:
         """Wait until all is acknowledged and the store holds nothing unfinished; gives what is not."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,18 +17,21 @@ import hermes_core
 NO_MODEL = ("model.provider=openai", "model.name=x", "model.base_url=http://127.0.0.1:9/v1")
 
 
-def chat(folder: Path, lines: str, *settings: str, redirect: str = "") -> tuple[int, str, list[str]]:
-    """One run over a pipe: exit code, output, and the lines on stderr. `redirect` is for the shell."""
+def environment(folder: Path) -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith(("HERMES", "XDG_"))}
     paths = [str(Path(hermes_core.__file__).parents[1]), own.get("PYTHONPATH", "")]
-    own |= {"HOME": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    return own | {"HOME": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def chat(folder: Path, lines: str, *settings: str, redirect: str = "") -> tuple[int, str, list[str]]:
+    """One run over a pipe: exit code, output, and the lines on stderr. `redirect` is for the shell."""
     given = (f"runtime.data_dir={folder / 'data'}", "plugins.demo.pace=0", *settings)
     options = " ".join(f"--set {one}" for one in given)
     done = subprocess.run(
         ["/bin/sh", "-c", f"exec {sys.executable} -m hermes_core chat {options} {redirect}"],
         input=lines,
         cwd=folder,
-        env=own,
+        env=environment(folder),
         capture_output=True,
         text=True,
         timeout=60,
@@ -95,3 +101,28 @@ def test_a_command_whose_result_cannot_be_written_says_so_in_one_line(tmp_path: 
         1,
         "hermes: the output cannot be written: No space left on device.\n",
     )
+
+
+def turn_runs(folder: Path) -> bool:
+    with contextlib.suppress(sqlite3.Error):
+        path = f"file:{folder / 'data' / 'hermes.db'}?mode=ro"
+        with contextlib.closing(sqlite3.connect(path, uri=True)) as connection:
+            return connection.execute("SELECT 1 FROM turns WHERE end IS NULL").fetchone() is not None
+    return False
+
+
+def test_a_turn_that_a_killed_run_left_shows_its_reply_before_anything_is_read(tmp_path: Path) -> None:
+    options = [f"--set=runtime.data_dir={tmp_path / 'data'}", "--set=plugins.demo.pace=1"]
+    words = [sys.executable, "-m", "hermes_core", "chat", *options]
+    with subprocess.Popen(words, cwd=tmp_path, env=environment(tmp_path), stdin=subprocess.PIPE) as first:
+        assert first.stdin is not None
+        first.stdin.write(b"count to 50\n")
+        first.stdin.flush()
+        until = time.monotonic() + 30
+        while not turn_runs(tmp_path):
+            assert time.monotonic() < until, "it never began"
+            time.sleep(0.02)
+        first.kill()
+    code, out, said = chat(tmp_path, "/status\n")
+    assert (code, said) == (0, [])
+    assert out.index("49, 50. Done.") < out.index("Replies so far")
