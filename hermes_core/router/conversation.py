@@ -259,10 +259,14 @@ class Conversation:
             self._timer.cancel()
             self._timer = None
         self._gathering_since = None
-        people = {entry.author.id for entry in entries if entry.when is not When.EVENT}
+        people = {entry.author.id: entry.author for entry in entries if entry.when is not When.EVENT}
         # events alone: the turn may do what those may who started the jobs
-        people = people or {entry.author.id for entry in entries}
-        role = least(self._roles.get(person, Role.USER) for person in people)
+        people = people or {entry.author.id: entry.author for entry in entries}
+        now = self._services.access.role  # what waited is answered, but by nobody's former role (X1)
+        role = least(
+            min(self._roles.get(id_, Role.USER), now(self.address.platform, author))
+            for id_, author in people.items()
+        )
         self._conduct = Conduct(self._services, self, number, entries, role)
         self._running = self._services.tasks.spawn(self._conduct.run(start), f"turn {number} of {self.key}")
 

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,36 @@ import msgspec
 import pytest
 
 from hermes_access.plugin import AccessPlugin
+from hermes_basics.plugin import BasicsPlugin
+from hermes_busy.plugin import BusyPlugin
+from hermes_core.hookspecs import hookimpl
 from hermes_core.messages import Author, Role
 from hermes_core.people import People
 from hermes_core.testing.bed import Bed
+from hermes_core.testing.model import Hold
 from hermes_core.testing.virtual import run
+from hermes_core.tools import Tool, tool
 
 NOBODY_ELSE: dict[str, Any] = {"access": {"allow": []}}
 CODE = re.compile(r"hermes pair approve ([A-Z2-9]{8}) ")
+
+
+class Tools:
+    """One tool for everybody who is served, and one for admins."""
+
+    @hookimpl
+    def hermes_tools(self) -> Sequence[Tool]:
+        @tool
+        async def peek() -> str:
+            """Look."""
+            return "a wall"
+
+        @tool("wipe", role=Role.ADMIN)
+        async def wipe() -> str:
+            """Remove everything."""
+            return "gone"
+
+        return [peek, wipe]
 
 
 def hermes(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -102,6 +125,31 @@ def test_x1_who_is_put_out_is_out_at_once_also_where_a_pattern_lets_everybody_in
                 "fake:eve is let in as user, from the next message on."
             )
             assert await bed.say("hello", "2", "eve") == "you said: hello"
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("/pair revoke fake:eve", set()), ("/pair approve fake:eve", {"peek"}), ("/help", {"peek", "wipe"})],
+)
+def test_x1_what_waited_is_answered_but_with_no_role_that_its_writer_has_lost(
+    tmp_path: Path, typed: str, offered: set[str]
+) -> None:
+    async def story() -> None:
+        People(tmp_path).let_in("fake:eve", Role.ADMIN)
+        hold = Hold()
+        plugins = [AccessPlugin(), BusyPlugin(), BasicsPlugin(), Tools()]
+        async with Bed(tmp_path, [[hold, "one"]], plugins=plugins, config=NOBODY_ELSE) as bed:
+            await bed.platform.say("first", "2", "eve")
+            await hold.reached.wait()
+            assert {one.name for one in bed.model.requests[0].tools} == {"peek", "wipe"}
+            await bed.platform.say("/queue second", "2", "eve")
+            await bed.say(typed)
+            hold.release()
+            await bed.platform.settled("2")
+            assert bed.platform.texts("2")[-1] == "you said: second"
+            assert {one.name for one in bed.model.requests[1].tools} == offered
 
     run(story())
 
