@@ -141,7 +141,8 @@ class Router:
         if author.bot:
             lane.bots += 1
             return self._pace.bots(platform, lane.bots)
-        lane.bots = 0
+        if lane.bots:
+            lane.bots = 0
         if message.sent is not None and now - message.sent > MINUTE:
             return None  # it comes from the time of an outage, all at once (D8)
         return self._pace.refusal(platform, author, role, command=command)

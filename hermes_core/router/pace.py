@@ -26,11 +26,10 @@ BOTS: Final = "I have answered {} messages of bots in a row. I go on when a pers
 
 
 class _Bucket:
-    __slots__ = ("at", "closed", "left")
+    __slots__ = ("closed", "full")
 
-    def __init__(self, left: float, at: float) -> None:
-        self.left = left
-        self.at = at
+    def __init__(self, full: float) -> None:
+        self.full = full  # when it is full again
         self.closed = 0.0
 
 
@@ -54,19 +53,18 @@ class Pace:
         key = (platform, author.id, command)
         bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = self._buckets[key] = _Bucket(most, now)
+            bucket = self._buckets[key] = _Bucket(now)
             if len(self._buckets) > REMEMBERED:
                 self._buckets.popitem(last=False)
         else:
             self._buckets.move_to_end(key)
-        bucket.left = min(most, bucket.left + (now - bucket.at) * most / 60)
-        bucket.at = now
         if now < bucket.closed:
             return ""
-        if bucket.left < 1:
+        full = (max(now, bucket.full)) + 60 / most
+        if full - now > 60 + 1e-6:
             bucket.closed = now + PAUSE
             return TOO_FAST.format(most, "commands" if command else "messages")
-        bucket.left -= 1
+        bucket.full = full
         return None
 
     def bots(self, platform: str, in_a_row: int) -> str | None:

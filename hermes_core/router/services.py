@@ -90,6 +90,7 @@ class Access:
         self._local = frozenset(name for name, one in adapters.items() if one.features.local)
         self._people = people
         self._known: dict[tuple[str, str], tuple[str, Role]] = {}
+        self._served: dict[tuple[str, str], Role] = {}  # for as long as a look at the file holds
         self._seen_until = 0.0
 
     def role(self, platform: str, author: Author) -> Role:
@@ -101,6 +102,10 @@ class Access:
         """
         if platform in self._local:
             return Role.OWNER
+        if time.monotonic() < self._seen_until:
+            served = self._served.get((platform, author.id))
+            if served is not None:
+                return served
         known = self._known.get((platform, author.id))
         if known is None:
             known = self._configured(platform, author)
@@ -110,13 +115,15 @@ class Access:
         if role >= Role.ADMIN or self._people is None:
             return role
         now = time.monotonic()
-        if now < self._seen_until:
-            said = self._people.known(person)
-            if (role if said is None else said) is not Role.NOBODY:
-                return role if said is None else said
-        self._seen_until = now + SEEN
+        if now >= self._seen_until:
+            self._served.clear()
+            self._seen_until = now + SEEN
         said = self._people.role(person)
-        return role if said is None else said
+        if said is not None:
+            role = said
+        if role is not Role.NOBODY and len(self._served) < 10_000:
+            self._served[platform, author.id] = role
+        return role
 
     def look_again(self) -> None:
         """Somebody may have been let in or put out just now: a command was run."""
@@ -179,6 +186,12 @@ class Services:
         """The model as people may read it."""
         settings = self.config.model
         return f"{settings.provider} {settings.name}".strip()
+
+    def look_again(self) -> None:
+        """Look at the files of people and rules at their next use: they may have been changed just now."""
+        self.access.look_again()
+        if self.rules is not None:
+            self.rules.look_again()
 
     def commands(self, address: Address) -> Registry:
         """The commands as they are in this conversation."""
