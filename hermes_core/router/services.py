@@ -187,12 +187,6 @@ class Services:
         settings = self.config.model
         return f"{settings.provider} {settings.name}".strip()
 
-    def look_again(self) -> None:
-        """Look at the files of people and rules at their next use: they may have been changed just now."""
-        self.access.look_again()
-        if self.rules is not None:
-            self.rules.look_again()
-
     def commands(self, address: Address) -> Registry:
         """The commands as they are in this conversation."""
         commands = self.plugins.commands
