@@ -4,7 +4,8 @@ Theory of operation. A rule belongs to a command or tool by the name that its pl
 conversation, or everywhere. It can switch the thing off or on, give it another name and another role; what a
 conversation says goes before what holds everywhere, key by key. The tables of the plugins stay as they are:
 a conversation with rules gets a changed copy when a command is typed or a turn begins, one without gets
-the tables themselves. Whoever holds the file looks at each use whether it has been replaced since.
+the tables themselves. Whoever holds the file looks whether it has been replaced since, twenty times a second at
+most: a look costs as much as some commands.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +36,7 @@ EVERYWHERE: Final = "*"
 FIXED: Final = "control"
 """The command by which rules are made: it cannot be taken away by one."""
 
+SEEN: Final = 0.05  # seconds for which a look at the file holds
 _HEAD: Final = "What owners changed about commands and tools. See: hermes control list"
 _COMMAND: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _TOOL: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -72,6 +75,7 @@ class Rules:
         self._file = StateFile(folder / "rules.toml", _HEAD)
         self._seen: Signature | None = None
         self._table: _Table = {}
+        self._look_at = 0.0
 
     def load(self) -> None:
         """Know what the file says before it is asked for; `StateError` where it cannot be read.
@@ -81,6 +85,10 @@ class Rules:
         signature = self._file.signature()
         self._table = _parsed(self._file.read())
         self._seen = signature
+
+    def look_again(self) -> None:
+        """A rule may have been made just now: look at the next use."""
+        self._look_at = 0.0
 
     def commands(self, address: Address, registry: Registry) -> Registry:
         """The commands as they are in this conversation: the registry itself where nothing was changed."""
@@ -152,6 +160,7 @@ class Rules:
                 else "letters and digits"
             )
             raise HermesError(f"{new[:40]!r} cannot be its name.", f"Use {letters}.")
+        self.look_again()
         with self._file.editing() as table:
             _parsed(table)  # what is broken is not written over
             entry = table.setdefault(place, {}).setdefault(kind, {}).setdefault(name, {})
@@ -160,6 +169,7 @@ class Rules:
 
     def reset(self, place: str, kind: str, name: str) -> bool:
         """Take the rule for this name away; False where there is none."""
+        self.look_again()
         with self._file.editing() as table:
             rules = table.get(place, {}).get(kind, {})
             if name not in rules:
@@ -171,7 +181,7 @@ class Rules:
                 del table[place]
         return True
 
-    def _here(self, address: Address, kind: str) -> Mapping[str, Rule]:
+    def _look(self) -> None:
         signature = self._file.signature()
         if signature != self._seen:
             self._seen = signature
@@ -179,6 +189,12 @@ class Rules:
                 self._table = _parsed(self._file.read())
             except StateError as error:
                 log.error("the rules for commands and tools stay as they were: %s", error)
+
+    def _here(self, address: Address, kind: str) -> Mapping[str, Rule]:
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + SEEN
+            self._look()
         if not self._table:
             return {}
         everywhere = self._table.get(EVERYWHERE, {}).get(kind, {})

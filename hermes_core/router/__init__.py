@@ -96,8 +96,8 @@ class Router:
             pulse.last = now
         text = clean(message.text)
         command = text.startswith("/") and parse(text, self._handle(address.platform)) is not None
-        if message.group and not command and text.startswith("/") and parse(text) is not None:
-            if committed is not None:  # for another bot in this group (X4)
+        if message.group and not command and _for_another(text):
+            if committed is not None:
                 committed()
             return
         try:
@@ -118,7 +118,7 @@ class Router:
                 None,
                 now,
                 message.reply_to,
-                conversation.is_late(message.sent, now),
+                message.sent is not None and conversation.is_late(message.sent, now),
             )
             admission = await services.store.admit(entry)
         except StoreError as error:
@@ -126,14 +126,21 @@ class Router:
             raise
         if committed is not None:
             committed()
-        if admission.fresh and entry.late:
-            self._late.put((admission.entry,))
-        elif admission.fresh:
-            why = self._refusal(lane, message, role, command, now)
+        if admission.fresh:
+            self._admitted(lane, message, admission.entry, role, now)
+
+    def _admitted(self, lane: Lane, message: Message, entry: Entry, role: Role, now: float) -> None:
+        """What becomes of a committed message: it goes into its lane, unless it is late or one too many."""
+        if entry.late:
+            self._late.put((entry,))
+        elif message.author.bot or lane.bots or self._pace.holds(entry.address.platform, role):
+            why = self._refusal(lane, message, role, entry.command, now)
             if why is None:
-                lane.put(admission.entry, role)
+                lane.put(entry, role)
             else:
-                lane.refuse(admission.entry, why)
+                lane.refuse(entry, why)
+        else:
+            lane.put(entry, role)
 
     def _refusal(self, lane: Lane, message: Message, role: Role, command: bool, now: float) -> str | None:
         """Why what somebody wrote is not taken although that person is served; None: it is."""
@@ -248,6 +255,11 @@ class Router:
         """I10: end the running turn and let what waits begin; False where none ran."""
         lane = self._lanes.get(address)
         return lane is not None and bool(lane.conversation.signal(Signal.BREAK))
+
+
+def _for_another(text: str) -> bool:
+    """Whether it is a command for another bot of the group (X4), as it is none for this one."""
+    return text.startswith("/") and parse(text) is not None
 
 
 def _without(work: OpenWork, late: list[Entry]) -> OpenWork:

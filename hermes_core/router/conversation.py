@@ -52,7 +52,7 @@ class Conversation:
         self.state = State()
         self.activity = Activity("idle")
         self._services = services
-        self._settings = services.config.conversation(address.platform)
+        self._settings = services.settings(address.platform)
         self.mode = self._settings.busy  # the busy mode that holds here (T2)
         self.loaded = False
         self._changed = changed
@@ -110,9 +110,9 @@ class Conversation:
         """The turns that stand in the context, oldest first."""
         return [record for _, record in self._context]
 
-    def is_late(self, sent: float | None, now: float) -> bool:
+    def is_late(self, sent: float, now: float) -> bool:
         """Whether something that was written then is too old to be answered (D8)."""
-        return sent is not None and now - sent > self._settings.catch_up
+        return now - sent > self._settings.catch_up
 
     # -- what happens
 
@@ -166,8 +166,8 @@ class Conversation:
         Returns when the answer is sent, or without `deliver` when it is on its way.
         """
         outgoing = None
-        text = self._services.config.secrets.hide(text)
         if text and not text.isspace():
+            text = self._services.config.secrets.hide(text)
             outgoing = Outgoing(f"{self.key}#{entry.id}", self.address, clean(text), 0, "", None, entry.id)
         store = self._services.store
         try:

@@ -250,6 +250,6 @@ class Lane:
                     raise
                 id_ = plugins.report(commands.owner(name) or "?", f"/{name}", error)
                 text = f"/{name} failed (error {id_}). The operator finds the cause under this number in the log."
-        if role >= Role.ADMIN:  # who may let somebody in
-            self._services.access.look_again()
+        if role >= Role.ADMIN:  # who may let somebody in, or make a rule
+            self._services.look_again()
         await conversation.settle(entry, state, text or "", deliver=deliver)

@@ -46,7 +46,7 @@ class Late:
             await self._services.pause(GATHER)
         del self._gathered[address]
         services = self._services
-        limit = services.config.conversation(address.platform).catch_up
+        limit = services.settings(address.platform).catch_up
         log.warning("%d messages of %s are older than %s and are not answered", known, address, _span(limit))
         outgoing = Outgoing(f"{address}#late:{gathered[-1].seq}", address, _told(known, limit))
         ids = tuple(entry.id for entry in gathered)

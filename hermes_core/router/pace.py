@@ -41,11 +41,15 @@ class Pace:
         self._doors: dict[str, DoorSettings] = {}
         self._buckets: OrderedDict[tuple[str, str, bool], _Bucket] = OrderedDict()
 
-    def refusal(self, platform: str, author: Author, role: Role, *, command: bool) -> str | None:
-        """Why this one is not taken, "" where the person was told so a moment ago; None: it is.
+    def holds(self, platform: str, role: Role) -> bool:
+        """Whether anything is counted for people of this role; owners and admins write as fast as they like."""
+        if role >= Role.ADMIN:
+            return False
+        door = self._doors.get(platform) or self._door(platform)
+        return door.per_minute > 0
 
-        Owners and admins may write as fast as they like.
-        """
+    def refusal(self, platform: str, author: Author, role: Role, *, command: bool) -> str | None:
+        """Why this one is not taken, "" where the person was told so a moment ago; None: it is."""
         most = self._door(platform).per_minute
         if role >= Role.ADMIN or not most:
             return None

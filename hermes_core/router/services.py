@@ -8,11 +8,11 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from hermes_core.adapter import Adapter, Drafted, Shown
 from hermes_core.commands import Registry
-from hermes_core.config import Config
+from hermes_core.config import Config, ConversationSettings
 from hermes_core.errors import StoreError, StoreUnwritable
 from hermes_core.file import ConversationFiles, NoFiles
 from hermes_core.job import NoJobs, TurnJobs
@@ -46,6 +46,7 @@ class Tasks:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         """Start a task; nobody needs to wait for it."""
@@ -56,11 +57,14 @@ class Tasks:
 
     def spawn_short(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Start a task on the path of every message: it calls `leave` as its last act, and raises nothing."""
-        self._tasks.add(asyncio.get_running_loop().create_task(coroutine))
+        loop = self._loop  # asking which loop runs is a call of the operating system
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        self._tasks.add(loop.create_task(coroutine))
 
     def leave(self) -> None:
         """The present task ends."""
-        self._tasks.discard(cast("asyncio.Task[Any]", asyncio.current_task()))
+        self._tasks.discard(asyncio.current_task(self._loop))
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
@@ -159,6 +163,7 @@ class Services:
     pause: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
     closing: bool = False  # the program stops: turns are left open for the next start
     notices: int = 0
+    _settings: dict[str, ConversationSettings] = field(default_factory=dict)
     # drafts that stand behind texts which still wait in the outbox
     held: dict[Address, list[Drafted]] = field(default_factory=dict)
     # the jobs of a conversation on behalf of a person; the runtime puts the engine behind it
@@ -186,6 +191,19 @@ class Services:
         """The model as people may read it."""
         settings = self.config.model
         return f"{settings.provider} {settings.name}".strip()
+
+    def settings(self, platform: str) -> ConversationSettings:
+        """`[conversation]` as it holds there; made once, not for each conversation."""
+        known = self._settings.get(platform)
+        if known is None:
+            known = self._settings[platform] = self.config.conversation(platform)
+        return known
+
+    def look_again(self) -> None:
+        """Look at the files of people and rules at their next use: they may have been changed just now."""
+        self.access.look_again()
+        if self.rules is not None:
+            self.rules.look_again()
 
     def commands(self, address: Address) -> Registry:
         """The commands as they are in this conversation."""

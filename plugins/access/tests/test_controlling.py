@@ -223,6 +223,7 @@ def test_a_file_that_is_wrong_changes_nothing_of_what_is_known(
         async with bed_in(tmp_path) as bed:
             assert await bed.say("/echo a", author="eve") == "a"
             (tmp_path / "rules.toml").write_text(text)  # by hand, beside the program; a start would refuse it
+            bed.runtime.services.look_again()
             assert await bed.say("/echo b", author="eve") == "b"
 
     run(story())
