@@ -94,7 +94,9 @@ class Router:
         if pulse is not None:
             pulse.messages += 1
             pulse.last = now
-        text = clean(message.text)
+        text = message.text
+        if not text.isascii():
+            text = clean(text)
         command = text.startswith("/") and parse(text, self._handle(address.platform)) is not None
         if message.group and not command and _for_another(text):
             if committed is not None:
@@ -104,7 +106,7 @@ class Router:
             if not conversation.loaded:
                 await conversation.load()
             entry = Entry(
-                clean(message.id),
+                message.id if message.id.isascii() else clean(message.id),
                 address,
                 _cleaned(message.author),
                 text,

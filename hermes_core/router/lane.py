@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Iterable
+from types import CoroutineType
 from typing import Final
 
 from hermes_core.commands import Context, ConversationView, parse
@@ -161,7 +162,11 @@ class Lane:
                     self._taking += 1
                     self._running = False  # it may wait: what comes meanwhile begins a task of its own (T5)
                     try:
-                        await self._take(entry, role)
+                        if entry.command:
+                            enter(entry)
+                            await self._command(entry, role)
+                        else:
+                            await self._take(entry, role)
                     finally:
                         self._taking -= 1
                     self._running = True
@@ -202,10 +207,16 @@ class Lane:
         if entry.when in NOT_SAID:
             self.conversation.arrive(entry, role, receipt=not again, wait=wait)
             return
-        with self._order.asking:
-            offered = await View(self._services, self.conversation, entry, role, self._order).offer(entry)
+        order, asking = self._order, self._order.asking
+        asking.count += 1  # `with asking`, without its calls: every message passes here
+        try:
+            offered = await View(self._services, self.conversation, entry, role, order).offer(entry)
             if offered is not None:
                 self.conversation.arrive(offered, role, receipt=not again, wait=wait)
+        finally:
+            asking.count -= 1
+            if self._held:
+                self._free()
 
     async def _command(self, entry: Entry, role: Role, *, deliver: bool = True) -> None:
         name, arguments = parse(entry.text) or ("", "")
@@ -237,11 +248,11 @@ class Lane:
                         )
                     else:
                         result = found.handler(context, *given)
-                    if asyncio.iscoroutine(result):
+                    if type(result) is CoroutineType:
                         text = await within(result, COMMAND_LIMIT)
                     else:
                         text = await result if isinstance(result, Awaitable) else result
-                if not isinstance(text, str | None):
+                if text is not None and not isinstance(text, str):
                     raise TypeError(f"the answer of a command is text, not {type(text).__name__}")
             except (CommandError, JobError) as error:
                 state, text = EntryState.REFUSED, told(error)
