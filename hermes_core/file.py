@@ -7,6 +7,7 @@ behind these words is `hermes_core.files`.
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Final, Protocol
 
 from hermes_core.errors import HermesError
@@ -16,6 +17,9 @@ __all__ = ["IMAGES", "ConversationFiles", "NoFiles", "described", "file_id", "si
 
 IMAGES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
 """The kinds of picture that every provider takes which takes any."""
+
+# what ends a line, or turns the direction of the text behind it
+_UNSEEN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class ConversationFiles(Protocol):
@@ -60,10 +64,10 @@ def file_id(attachment: Attachment) -> str:
 
 
 def described(attachment: Attachment) -> str:
-    """The file as a prompt names it."""
+    """The file as a prompt names it, on one line: a name with line ends in it cannot pretend to be more."""
     size = f", {attachment.size} bytes" if attachment.size is not None else ""
     known = f"{file_id(attachment)}, " if attachment.ref else ""
-    return f"{known}{attachment.name}, {attachment.media_type}{size}"
+    return f"{known}{_UNSEEN.sub('_', attachment.name)}, {_UNSEEN.sub('_', attachment.media_type)}{size}"
 
 
 def sized(size: int) -> str:

@@ -132,6 +132,8 @@ class Files:
         name = (
             _PLAIN.sub("_", name.replace("\\", "/").rpartition("/")[2]).strip(". ")[-_LONGEST_NAME:] or "file"
         )
+        if not content:
+            raise HermesError(f"{name} is empty, and platforms take no empty files.", "Say so in words.")
         if not most:
             raise HermesError(f"{address.platform} takes no files.", "Give the content as text.")
         if len(content) > most:
