@@ -79,6 +79,27 @@ async def test_a_second_process_is_told_which_one_has_the_folder(tmp_path: Path)
         holder.communicate()
 
 
+DYING = """
+import os, signal, sys, time
+from pathlib import Path
+from hermes_core.store.lock import FolderLock
+lock = FolderLock(Path(sys.argv[1]))
+if os.fork() == 0:  # as between the fork and the exec of a program that is being started
+    time.sleep(float(sys.argv[2]))
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+async def test_a_start_right_behind_a_kill_waits_for_what_the_dead_one_was_just_starting(
+    tmp_path: Path,
+) -> None:
+    """(D6) A child has the descriptors of its parent until it is another program."""
+    done = subprocess.run([sys.executable, "-c", DYING, tmp_path, "0.5"], check=False)
+    assert done.returncode == -9
+    await (await SQLiteStore.open(tmp_path)).close()
+
+
 async def test_the_same_process_cannot_open_a_folder_twice_but_again_once_it_is_closed(
     tmp_path: Path,
 ) -> None:
