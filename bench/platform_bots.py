@@ -37,9 +37,10 @@ async def bare_slack(place: dict[str, str]) -> None:
     app = AsyncApp(client=AsyncWebClient(place["token"], base_url=place["base_url"]))
     for number in range(COMMANDS):
 
-        @app.message(f"/command{number} ")
-        async def command(message: dict[str, Any], say: Any) -> None:
-            await say(message["text"].partition(" ")[2])
+        @app.command(f"/command{number}")
+        async def command(ack: Any, command: dict[str, Any], say: Any) -> None:
+            await ack()
+            await say(command["text"])
 
     @app.event("message")
     async def other(event: dict[str, Any], say: Any) -> None:

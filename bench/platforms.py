@@ -70,7 +70,11 @@ class Slack:
         await self.fake.connected(1)
 
     async def say(self, chat: int, text: str) -> None:
-        self.fake.world.say(f"D{chat:05d}", "UANN", text)
+        if text.startswith("/"):  # commands are slash commands there
+            command, _, rest = text.partition(" ")
+            await self.fake.slash(f"D{chat:05d}", "UANN", command, rest)
+        else:
+            self.fake.world.say(f"D{chat:05d}", "UANN", text)
         await self.fake.flush()
 
     def answered(self) -> list[float]:
