@@ -80,7 +80,7 @@ class _Place:
             answer = _send(self._tell(busy))
         except ClientDisconnect:
             return
-        except Exception as error:
+        except Exception as error:  # the edge to foreign code: a route's fault is one answer, with an id
             id_ = secrets.token_hex(3)
             log.error("%s %s failed (%s)", incoming.method, scope["path"], id_, exc_info=error)
             fault = Problem(500, "This is a fault of the server.", f"Its log has more under {id_}.")

@@ -172,7 +172,7 @@ class Lane:
                     self._running = True
                 else:
                     self.conversation.arrive(entry, role)
-        except Exception as error:
+        except Exception as error:  # the conversation's edge: one entry fails, those behind it are taken
             log.error("an entry of %s could not be taken in", self.conversation.key, exc_info=error)
             asyncio.get_running_loop().call_soon(self._relay)
         finally:

@@ -305,10 +305,11 @@ async def until(
     check: Callable[[], object] | Callable[[], Awaitable[object]],
     what: str,
     found: Callable[[], object] = lambda: "",
+    seconds: float = PATIENCE,
 ) -> None:
-    """Poll until `check` holds; an `AssertionError` that says what did not happen after 10 seconds."""
+    """Poll until `check` holds; an `AssertionError` that says what did not happen after so many seconds."""
     loop = asyncio.get_running_loop()
-    end = loop.time() + PATIENCE
+    end = loop.time() + seconds
     while True:
         result = check()
         if isinstance(result, Awaitable):

@@ -16,7 +16,7 @@ import struct
 import sys
 import termios
 import warnings
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -28,13 +28,14 @@ with warnings.catch_warnings():  # discord.py imports audioop, which Python 3.13
     warnings.filterwarnings("ignore", "'audioop' is deprecated", DeprecationWarning)
     import discord as _  # noqa: F401
 
+from hermes_core.testing.driver import until
 from hermes_core.testing.model_server import Answer, ModelServer, says
 from hermes_core.testing.platforms.discord import FakeDiscord
 from hermes_core.testing.platforms.slack import FakeSlack
 from hermes_core.testing.platforms.telegram import Fault, TelegramServer, flood
 from hermes_core.testing.platforms.telegram_rules import Refusal
 
-__all__ = ["Discord", "Platform", "Slack", "Stage", "Telegram", "Terminal", "echo", "until"]
+__all__ = ["Discord", "Platform", "Slack", "Stage", "Telegram", "Terminal", "echo", "shown"]
 
 Talk = Callable[[dict[str, Any]], Answer]
 
@@ -329,7 +330,10 @@ class Stage:
                 start_new_session=True,
             )  # fmt: skip
         await until(
-            lambda: self.log().count("ready: ") > before or self.process.returncode is not None, 30, self.log
+            lambda: self.log().count("ready: ") > before or self.process.returncode is not None,
+            "the program is ready",
+            lambda: self.log()[-3000:],
+            30.0,
         )
         self.took = asyncio.get_running_loop().time() - began
         assert self.process.returncode is None, self.log()
@@ -360,24 +364,6 @@ def _pointed(config: dict[str, Any]) -> dict[str, str]:
             if key in table:
                 found[f"HERMES__ADAPTERS__{name.upper()}__{key.upper()}"] = table[key]
     return found
-
-
-async def until(
-    check: Callable[[], object] | Callable[[], Awaitable[object]],
-    seconds: float = 20,
-    found: Callable[[], object] = str,
-) -> None:
-    """Poll until `check` holds."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
-    while True:
-        result = check()
-        if isinstance(result, Awaitable):
-            result = await result
-        if result:
-            return
-        assert loop.time() < end, f"it did not happen: {str(found())[-3000:]}"
-        await asyncio.sleep(0.02)
 
 
 def shown(value: object) -> str:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from .stage import Platform, Stage, shown, until
+from hermes_core.testing.driver import until
+
+from .stage import Platform, Stage, shown
 
 CHATS = 200
 EVERY = 0.02  # seconds between two messages
@@ -73,7 +75,7 @@ async def test_nothing_is_lost_or_twice_on_three_platforms_that_misbehave(
             )
 
         try:
-            await until(answered, 120)
+            await until(answered, "all is answered", seconds=120.0)
         except AssertionError:
             pytest.fail(f"seed {seed}: {missing(stage.platforms, said)}\n{stage.log()[-3000:]}")
         wrong = {

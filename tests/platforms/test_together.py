@@ -9,7 +9,9 @@ import asyncio
 import signal
 from pathlib import Path
 
-from .stage import Platform, Stage, until
+from hermes_core.testing.driver import until
+
+from .stage import Platform, Stage
 
 EXAMPLE = Path(__file__).parents[2] / "examples/three_platforms/hermes.toml"
 
@@ -18,7 +20,12 @@ SHELL = {"enabled": True, "approval": "never"}
 
 async def says(platform: Platform, text: str, chat: int = 1) -> str:
     """Wait until one of the agent's messages holds this; gives that message."""
-    await until(lambda: any(text in one for one in platform.texts(chat)), 20, lambda: platform.texts(chat))
+    await until(
+        lambda: any(text in one for one in platform.texts(chat)),
+        f"the agent says {text!r}",
+        lambda: platform.texts(chat),
+        20.0,
+    )
     return next(one for one in reversed(platform.texts(chat)) if text in one)
 
 
@@ -60,7 +67,9 @@ async def conversation(platform: Platform) -> None:
     # a stop ends everything
     counted = counting(platform)
     await platform.say(1, "count to 400")
-    await until(lambda: counting(platform) > counted, 20, lambda: platform.texts(1)[-4:])
+    await until(
+        lambda: counting(platform) > counted, "the agent counts", lambda: platform.texts(1)[-4:], 20.0
+    )
     await platform.say(1, "/stop")
     await says(platform, "Stopped")
 
