@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from hermes_core.testing.model import Hold
 from hermes_slack.manifest import manifest
 
 from .house import House
+from .npm import NotInstalled, install
 from .receiver import Receiver
 
 PACKAGES: Final = ("emulate@0.12.2", "node@24")
@@ -106,12 +106,10 @@ def package(request: pytest.FixtureRequest) -> Path:
     if shutil.which("npm") is None or shutil.which("node") is None:
         pytest.skip("needs node and npm")
     folder = Path(request.config.cache.mkdir("-".join(PACKAGES)))
-    marker = folder / "node_modules" / "emulate" / "package.json"
-    if not marker.exists() or not (folder / "node_modules" / ".bin" / "node").exists():
-        command = ["npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", *PACKAGES]
-        done = os.spawnvp(os.P_WAIT, "npm", command)
-        assert done == 0, "npm could not install " + " ".join(PACKAGES)
-    return folder / "node_modules"
+    try:
+        return install(folder, PACKAGES)
+    except NotInstalled as error:
+        pytest.fail(str(error), pytrace=False)
 
 
 @pytest.fixture
