@@ -2,7 +2,9 @@
 
 Theory of operation. `Turn.run` goes from step to step: it calls the model, records the calls that it
 asks for before the first of them starts (D4), runs them, appends the finished step, and asks its
-owner through `Port` what came in meanwhile. With a final text it asks whether it may end (S2). It
+owner through `Port` what came in meanwhile. A call that cannot begin at once (a person is asked first, or too
+many run already) is recorded as not run, and recorded anew before it does begin: so a crash leaves no doubt
+about it. With a final text it asks whether it may end (S2). It
 never decides what becomes of an entry and never ends itself from outside: its owner cancels the task
 that runs it, ends its tools (`Turn.scope`), and reads what is to be kept from `Turn.kept` (I6). A turn
 whose owner has let it go does nothing more: `closed` is looked at after every wait (I1, case 14).
@@ -35,6 +37,9 @@ PARALLEL: Final = 8  # tool calls of one step that run at the same time
 RESTARTED: Final = (
     "Interrupted by a restart of the program; it may have taken effect. Check before you repeat it."
 )
+NOT_RUN: Final = (
+    "Not run: the program was restarted before this call began. Call it again if it is still wanted."
+)
 SKIPPED: Final = "Skipped: the user redirected the work before this call was started."
 
 
@@ -60,7 +65,7 @@ class Port(Protocol):
         """Ask a person about a call: None when it may run, else what the model reads instead of a result."""
 
     def planned(self, step: Step) -> Awaitable[None]:
-        """Make the calls of this step durable before they start (D4)."""
+        """Make the calls of this step durable before they start, with the results that are certain so far (D4)."""
 
     def append(self, items: Sequence[Item], entries: Sequence[str]) -> Awaitable[None]:
         """Make finished items durable, with the entries that entered."""
@@ -113,6 +118,7 @@ class Turn:
         self._opaque: dict[str, Any] | None = None
         self._results: dict[str, ToolResult] = {}
         self._started: set[str] = set()
+        self._held: set[str] = set()  # ids of calls that are recorded as not run
         self._specs = tuple(
             ToolSpec(tool.name, tool.description, tool.schema)
             for tool in sorted(tools.values(), key=lambda one: one.name)
@@ -274,10 +280,31 @@ class Turn:
     # -- a step
 
     async def _run_step(self, text: str, calls: tuple[ToolCall, ...]) -> None:
-        await self._port.planned(Step(text, calls, opaque=self._opaque))
+        self._held = {call.id for place, call in enumerate(calls) if self._waits(call, place)}
+        await self._port.planned(self._plan_of(text, calls))
         self._text, self._calls = text, calls
         await self._run_calls(calls)
         await self._finish_step()
+
+    def _waits(self, call: ToolCall, place: int) -> bool:
+        """Whether this call does not begin at once. One that may be repeated needs no record of it."""
+        tool = self._tools.get(call.name)
+        if tool is None or self._context.role < tool.role:
+            return True
+        return not tool.idempotent and (tool.approval is not None or place >= PARALLEL)
+
+    def _plan_of(self, text: str, calls: tuple[ToolCall, ...]) -> Step:
+        """The step as a crash would leave it: a call without a result has begun."""
+        certain = {one: ToolResult(one, NOT_RUN, error=True) for one in self._held} | self._results
+        results = tuple(certain[call.id] for call in calls if call.id in certain)
+        return Step(text, calls, results, self._opaque)
+
+    async def _begins(self, call: ToolCall) -> None:
+        """Record that this call, which was held, begins (D4)."""
+        self._held.discard(call.id)
+        await self._port.planned(self._plan_of(self._text, self._calls))
+        if self.closed:
+            raise asyncio.CancelledError
 
     async def _finish_step(self) -> None:
         results = tuple(self._results[call.id] for call in self._calls)
@@ -294,6 +321,7 @@ class Turn:
         self._text, self._calls = "", ()
         self._results.clear()
         self._started.clear()
+        self._held.clear()
 
     async def _run_calls(self, calls: Iterable[ToolCall]) -> None:
         free = asyncio.Semaphore(PARALLEL)
@@ -316,6 +344,8 @@ class Turn:
             return ToolResult(call.id, f"There is no tool {call.name!r} here. Tools: {offered}.", error=True)
         if tool.approval is not None and (refused := await self._unpermitted(tool, call)):
             return ToolResult(call.id, refused, error=True)
+        if call.id in self._held:
+            await self._begins(call)
         self._started.add(call.id)
         self._port.working("tool", call.name)
         outcome = await self.scope.call(tool, call.arguments, self._context)
@@ -334,12 +364,15 @@ class Turn:
         return refused or (SKIPPED if self._port.redirected() else None)
 
     async def _finish_planned(self, step: Step) -> None:
-        """Go on after a crash: what may be repeated runs again, the rest is reported as interrupted (D4)."""
+        """Go on after a crash: what may be repeated runs again, what else had begun is reported as interrupted (D4)."""
         self._text, self._calls, self._opaque = step.text, step.calls, step.opaque
+        certain = {result.call_id: result for result in step.results}
         again: list[ToolCall] = []
         for call in step.calls:
             tool = self._tools.get(call.name)
-            if tool is not None and tool.idempotent:
+            if call.id in certain:
+                self._results[call.id] = certain[call.id]
+            elif tool is not None and tool.idempotent:
                 again.append(call)
             else:
                 self._results[call.id] = ToolResult(call.id, RESTARTED, error=True)

@@ -49,8 +49,8 @@ class ConversationRecord(msgspec.Struct, frozen=True):
 class OpenTurn(msgspec.Struct, frozen=True):
     """A turn that had started and not ended when the last run stopped (D4).
 
-    `entries` are those it took, in order. `planned` is a step whose calls may have been started and
-    whose results are not stored. `halted`: it was being stopped, and must not go on (I1).
+    `entries` are those it took, in order. `planned` is a step whose calls may have been started, but for
+    those that have a result in it. `halted`: it was being stopped, and must not go on (I1).
     """
 
     record: TurnRecord
@@ -123,7 +123,10 @@ class Store(Protocol):
         """Record that turn number `turn` runs with this prompt and has taken these WAITING entries."""
 
     def plan(self, address: Address, turn: int, step: Step) -> Awaitable[None]:
-        """Record the calls of a step before the first of them starts (`step.results` is empty, D4)."""
+        """Record the calls of a step before the first of them starts, and anew before one starts later (D4).
+
+        `step.results` has what is certain if the program dies now: of calls that finished, or have not begun.
+        """
 
     def append(
         self, address: Address, turn: int, items: Sequence[Item], entries: Sequence[str] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from hermes_core.errors import StoreError
@@ -63,6 +64,18 @@ class TurnContract:
         assert work.turn == OpenTurn(TurnRecord(4, (ASKED,)), work.turn.entries, PLANNED)
         assert [one.id for one in work.entries] == ["c"]
         assert await store.history(HERE) == []
+
+    async def test_the_latest_plan_of_a_step_counts_with_the_results_that_are_certain(
+        self, store: Store
+    ) -> None:
+        """(D4)"""
+        await store.start_turn(HERE, 1, [ASKED], [])
+        await store.plan(HERE, 1, PLANNED)
+        later = msgspec.structs.replace(PLANNED, results=COUNTED.results)
+        assert later != PLANNED
+        await store.plan(HERE, 1, later)
+        (work,) = await store.open_work()
+        assert work.turn == OpenTurn(TurnRecord(1, (ASKED,)), (), later)
 
     async def test_a_turn_that_was_being_stopped_is_known_as_such(self, store: Store) -> None:
         """(I1)"""

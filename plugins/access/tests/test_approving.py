@@ -301,7 +301,7 @@ def test_a_question_dies_with_its_turn_and_a_late_yes_is_told_so(tmp_path: Path,
 
 
 def test_d4_after_a_crash_nothing_runs_that_was_not_approved(tmp_path: Path) -> None:
-    """The model is told that the call was interrupted; a start that may be repeated is asked about again."""
+    """The model is told that the call was not run; a start that may be repeated is asked about again."""
 
     async def story() -> None:
         store = MemoryStore()
@@ -321,7 +321,27 @@ def test_d4_after_a_crash_nothing_runs_that_was_not_approved(tmp_path: Path) -> 
             await until(lambda: "done" in bed.platform.texts())
             await until(lambda: wiper.wiped)
             assert wiper.wiped == ["/b"]
-            assert results(bed)[0].startswith("Interrupted by a restart")
+            assert results(bed)[0].startswith("Not run: ")
+
+    run(story())
+
+
+@pytest.mark.parametrize("yes", ["/approve", "/approve always"])
+def test_d4_what_ran_after_a_yes_may_have_taken_effect_when_a_crash_cuts_it(tmp_path: Path, yes: str) -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        wiper = Wiper()
+        async with bed_for(tmp_path, [[wipe("/a")]], wiper, store=store) as bed:
+            await bed.platform.say("wipe it")
+            await question(bed)
+            await answer(bed, yes)
+            await until(lambda: wiper.wiped)
+            bed.runtime.services.closing = True
+        async with bed_for(tmp_path, ["done"], wiper, store=store) as bed:
+            await until(lambda: "done" in bed.platform.texts())
+            (told,) = results(bed)
+            assert told.startswith("Interrupted by a restart of the program; it may have taken effect.")
+            assert wiper.wiped == ["/a"]
 
     run(story())
 
