@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +15,9 @@ from hermes_core.messages import Address, Author, Entry, Role
 from hermes_core.operate import NoPlugins, PluginsView
 
 __all__ = ["Context", "Registry"]
+
+
+_NOBODYS: Final[tuple[str, None]] = ("?", None)
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -60,6 +63,10 @@ class Registry:
         """The command with this name or alias, in any case."""
         found = self._by_name.get(name.lower())
         return found[1] if found else None
+
+    def find(self, name: str) -> tuple[str, Command | None]:
+        """The plugin and the command with this name, which is in lower case; "?" and None where there is none."""
+        return self._by_name.get(name, _NOBODYS)
 
     def owner(self, name: str) -> str | None:
         """The plugin that brought the command with this name."""

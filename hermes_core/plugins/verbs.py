@@ -69,7 +69,7 @@ class Verbs:
                 continue
             began = perf_counter()
             try:
-                result = one.function(*[arguments[name] for name in one.arguments])
+                result = one.function(*map(arguments.__getitem__, one.arguments))
                 if type(result) is types.CoroutineType:
                     try:  # most implementations never wait: those cost no timer and no further frame
                         waits_for = result.send(None)

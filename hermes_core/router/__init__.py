@@ -80,8 +80,8 @@ class Router:
     async def receive(self, message: Message, committed: Callable[[], None] | None = None) -> None:
         """Take one message in; see `Gateway.receive`."""
         services = self._services
-        address = message.address
-        role = services.access.role(address.platform, message.author)
+        address, author = message.address, message.author
+        role = services.access.role(address.platform, author)
         if role is Role.NOBODY:
             self._strangers.refuse(message)
             if committed is not None:
@@ -94,11 +94,11 @@ class Router:
         if pulse is not None:
             pulse.messages += 1
             pulse.last = now
-        text = message.text
-        if not text.isascii():
-            text = clean(text)
-        command = text.startswith("/") and parse(text, self._handle(address.platform)) is not None
-        if message.group and not command and _for_another(text):
+        text = message.text if message.text.isascii() else clean(message.text)
+        called = None
+        if text.startswith("/"):
+            called = parse(text, self._handle(address.platform) if "@" in text else "")
+        if message.group and called is None and _for_another(text):
             if committed is not None:
                 committed()
             return
@@ -108,12 +108,12 @@ class Router:
             entry = Entry(
                 message.id if message.id.isascii() else clean(message.id),
                 address,
-                _cleaned(message.author),
+                author if author.name.isascii() and author.id.isascii() else _cleaned(author),
                 text,
-                When.QUEUE if command else conversation.mode,
+                conversation.mode if called is None else When.QUEUE,
                 0,
                 None,
-                command,
+                called is not None,
                 message.group,
                 message.partial,
                 message.attachments,
@@ -129,20 +129,23 @@ class Router:
         if committed is not None:
             committed()
         if admission.fresh:
-            self._admitted(lane, message, admission.entry, role, now)
+            entry = admission.entry
+            counted = lane.bots or author.bot or (role < Role.ADMIN and self._pace.counts(address.platform))
+            if entry.late or counted:
+                self._weigh(lane, message, entry, role, now)
+            else:
+                lane.put(entry, role, called)
 
-    def _admitted(self, lane: Lane, message: Message, entry: Entry, role: Role, now: float) -> None:
-        """What becomes of a committed message: it goes into its lane, unless it is late or one too many."""
+    def _weigh(self, lane: Lane, message: Message, entry: Entry, role: Role, now: float) -> None:
+        """Let a committed message into its lane, unless it is late or one too many."""
         if entry.late:
             self._late.put((entry,))
-        elif message.author.bot or lane.bots or self._pace.holds(entry.address.platform, role):
-            why = self._refusal(lane, message, role, entry.command, now)
-            if why is None:
-                lane.put(entry, role)
-            else:
-                lane.refuse(entry, why)
-        else:
+            return
+        why = self._refusal(lane, message, role, entry.command, now)
+        if why is None:
             lane.put(entry, role)
+        else:
+            lane.refuse(entry, why)
 
     def _refusal(self, lane: Lane, message: Message, role: Role, command: bool, now: float) -> str | None:
         """Why what somebody wrote is not taken although that person is served; None: it is."""
@@ -269,7 +272,5 @@ def _without(work: OpenWork, late: list[Entry]) -> OpenWork:
 
 
 def _cleaned(author: Author) -> Author:
-    """An author whose names can be written down; almost always the same one."""
-    if author.name.isascii() and author.id.isascii():
-        return author
+    """An author whose names can be written down."""
     return msgspec.structs.replace(author, id=clean(author.id), name=clean(author.name))

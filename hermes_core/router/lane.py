@@ -18,9 +18,10 @@ from typing import Final
 
 from hermes_core.commands import Context, ConversationView, parse
 from hermes_core.errors import CommandError, JobError, told
+from hermes_core.hookspecs import Answer
 from hermes_core.inbox import Signal
 from hermes_core.messages import Address, Entry, EntryState, Role, When
-from hermes_core.plugins import meant, within
+from hermes_core.plugins import meant, resume, within
 from hermes_core.router.across import Across
 from hermes_core.router.conversation import Conversation
 from hermes_core.router.order import Order
@@ -36,6 +37,7 @@ log = logging.getLogger("hermes.router")
 COMMAND_LIMIT: Final = 60.0  # seconds that a command may take
 EMPTY: Final = "That message has no text. Write what you want."
 UNTIL_ALL: Final = 600.0  # seconds that are never reached: EXPIRED comes when all has arrived
+_Pending = tuple[Entry, Role, tuple[str, str] | None]
 NOT_SAID: Final = (When.AT_REPLY, When.EVENT)  # no messages: what a restart reads back besides
 
 
@@ -57,8 +59,8 @@ class Lane:
     def __init__(self, services: Services, address: Address) -> None:
         self.conversation = Conversation(services, address, self.changed)
         self._services = services
-        self._pending: deque[tuple[Entry, Role]] = deque()
-        self._held: list[tuple[Entry, Role]] = []  # what waits behind something that is not in yet
+        self._pending: deque[_Pending] = deque()
+        self._held: list[_Pending] = []  # what waits behind something that is not in yet
         self._order = Order(self._free)
         self._running = False
         self._taking = 0
@@ -94,12 +96,12 @@ class Lane:
 
     # -- what comes in
 
-    def put(self, entry: Entry, role: Role) -> None:
+    def put(self, entry: Entry, role: Role, called: tuple[str, str] | None = None) -> None:
         """A committed entry; it is taken in as soon as the event loop turns. While the program stops it stays
-        in the store, for the next start."""
+        in the store, for the next start. `called`: name and arguments of a command, where they are known."""
         if self._services.closing:
             return
-        self._pending.append((entry, role))
+        self._pending.append((entry, role, called))
         if not self._running:
             self._running = True
             self._services.tasks.spawn_short(self._drain())
@@ -153,18 +155,18 @@ class Lane:
         pending, asks = self._pending, self._services.plugins.asks
         try:
             while pending:
-                entry, role = pending.popleft()
+                entry, role, called = pending.popleft()
                 if pending and relay is None:
                     relay = asyncio.get_running_loop().call_soon(self._relay)
                 if self._taking and self._order.holds(entry.command):
-                    self._held.append((entry, role))
+                    self._held.append((entry, role, called))
                 elif entry.command or asks("hermes_message") or not entry.text.strip():
                     self._taking += 1
                     self._running = False  # it may wait: what comes meanwhile begins a task of its own (T5)
                     try:
                         if entry.command:
                             enter(entry)
-                            await self._command(entry, role)
+                            await self._command(entry, role, called)
                         else:
                             await self._take(entry, role)
                     finally:
@@ -180,7 +182,8 @@ class Lane:
             self._services.tasks.leave()
             if relay is not None:
                 relay.cancel()
-        self.changed()
+        if self._waiters:
+            self.changed()
 
     def _relay(self) -> None:
         if self._pending:
@@ -198,7 +201,7 @@ class Lane:
         """`again`: it had arrived before a restart, so no turn starts for it alone and nobody gets a receipt."""
         enter(entry)
         if entry.command:
-            await self._command(entry, role, deliver=not again)
+            await self._command(entry, role, None, deliver=not again)
             return
         wait = UNTIL_ALL if again else 0.0
         if not (entry.text.strip() or entry.attachments):
@@ -210,19 +213,25 @@ class Lane:
         order, asking = self._order, self._order.asking
         asking.count += 1  # `with asking`, without its calls: every message passes here
         try:
-            offered = await View(self._services, self.conversation, entry, role, order).offer(entry)
-            if offered is not None:
-                self.conversation.arrive(offered, role, receipt=not again, wait=wait)
+            view = View(self._services, self.conversation, entry, role, order)
+            given = await self._services.plugins.first("hermes_message", entry=entry, conversation=view)
+            if isinstance(given, Answer):
+                await self.conversation.settle(entry, EntryState.HANDLED, given.text)
+            else:
+                taken = entry if given is None else await view.changed(entry, given)
+                self.conversation.arrive(taken, role, receipt=not again, wait=wait)
         finally:
             asking.count -= 1
             if self._held:
                 self._free()
 
-    async def _command(self, entry: Entry, role: Role, *, deliver: bool = True) -> None:
-        name, arguments = parse(entry.text) or ("", "")
+    async def _command(
+        self, entry: Entry, role: Role, called: tuple[str, str] | None, *, deliver: bool = True
+    ) -> None:
+        name, arguments = called or parse(entry.text) or ("", "")
         conversation, plugins = self.conversation, self._services.plugins
         commands = self._services.commands(conversation.address)
-        found = commands.get(name)
+        owner, found = commands.find(name)
         state = EntryState.HANDLED
         text: str | None
         if found is None:
@@ -240,8 +249,8 @@ class Lane:
             )
             try:
                 given = commands.bound(found, role, arguments)
-                owner = commands.owner(name) or "?"
-                with plugins.lately.at_work(owner):
+                began = plugins.lately.begins(owner)
+                try:
                     if found.plain:  # beside the event loop, so that it holds up nobody
                         result = await within(
                             plugins.aside.call(owner, found.handler, context, *given), COMMAND_LIMIT
@@ -249,9 +258,16 @@ class Lane:
                     else:
                         result = found.handler(context, *given)
                     if type(result) is CoroutineType:
-                        text = await within(result, COMMAND_LIMIT)
+                        try:  # most commands never wait: those cost no timer and no further frame
+                            waits_for = result.send(None)
+                        except StopIteration as done:
+                            text = done.value
+                        else:
+                            text = await resume(result, waits_for, COMMAND_LIMIT)
                     else:
                         text = await result if isinstance(result, Awaitable) else result
+                finally:
+                    plugins.lately.ends(owner, began)
                 if text is not None and not isinstance(text, str):
                     raise TypeError(f"the answer of a command is text, not {type(text).__name__}")
             except (CommandError, JobError) as error:
@@ -259,7 +275,7 @@ class Lane:
             except BaseException as error:  # the edge to foreign code: a plugin's fault stays its own
                 if meant(error):
                     raise
-                id_ = plugins.report(commands.owner(name) or "?", f"/{name}", error)
+                id_ = plugins.report(owner, f"/{name}", error)
                 text = f"/{name} failed (error {id_}). The operator finds the cause under this number in the log."
         if role >= Role.ADMIN:  # who may let somebody in, or make a rule
             self._services.look_again()

@@ -60,7 +60,7 @@ class Tasks:
         loop = self._loop  # asking which loop runs is a call of the operating system
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
-        self._tasks.add(loop.create_task(coroutine))
+        self._tasks.add(loop.create_task(coroutine, name="lane"))  # a number would have to be made for it
 
     def leave(self) -> None:
         """The present task ends."""

@@ -77,9 +77,12 @@ class View:
         if not admission.fresh:
             return Entered("known")
         with self._order.asking:
-            entry = await self.offer(admission.entry)
-            if entry is None:
+            entry = admission.entry  # plugins see every message before the table does (P3)
+            given = await self._services.plugins.first("hermes_message", entry=entry, conversation=self)
+            if isinstance(given, Answer):
+                await self._conversation.settle(entry, EntryState.HANDLED, given.text)
                 return Entered("answered")
+            entry = entry if given is None else await self.changed(entry, given)
             effects = self._conversation.arrive(entry, self._role, receipt=False)
         for effect in effects:
             if isinstance(effect, Receipt):
@@ -88,15 +91,8 @@ class View:
                 return Entered("interrupting")
         return Entered("started" if any(isinstance(one, Start) for one in effects) else "queued")
 
-    async def offer(self, entry: Entry) -> Entry | None:
-        """Let plugins see a message before the table does, whichever way it came (P3); None: one answered it."""
-        plugins = self._services.plugins
-        if not plugins.asks("hermes_message"):
-            return entry
-        given = await plugins.first("hermes_message", entry=entry, conversation=self)
-        if isinstance(given, Answer):
-            await self._conversation.settle(entry, EntryState.HANDLED, given.text)
-            return None
+    async def changed(self, entry: Entry, given: object) -> Entry:
+        """The message as it is after what a plugin gave for it, which was no answer."""
         if isinstance(given, Entry) and given.id == entry.id:
             await self._conversation.amended(given)
             return given

@@ -36,14 +36,14 @@ _T = TypeVar("_T")
 class Done(Generic[_T]):
     """An awaitable that gives `value` at once, as often as it is awaited."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("value",)
 
     def __init__(self, value: _T) -> None:
-        self._value = value
+        self.value = value
 
     def __await__(self) -> Generator[Any, None, _T]:
         yield from ()
-        return self._value
+        return self.value
 
 
 _DONE: Done[None] = Done(None)
@@ -54,7 +54,7 @@ class _Refused(Done[Any]):
 
     def __await__(self) -> Generator[Any, None, Any]:
         yield from ()
-        raise StoreError(self._value)
+        raise StoreError(self.value)
 
 
 @dataclass(slots=True)
@@ -100,25 +100,23 @@ class MemoryStore:
         self._seq = 0
         self._outbox: dict[str, Address] = {}  # every key there ever was
         self._uncertain: set[str] = set()
-        self._jobs = MemoryJobs(lambda entry: self._admit(entry).entry)
+        self._jobs = MemoryJobs(lambda entry: self.admit(entry).value.entry)
 
     # -- entries
 
     def admit(self, entry: Entry) -> Done[Admission]:
-        return Done(self._admit(entry))
-
-    def _admit(self, entry: Entry) -> Admission:
         here = self._conversations.get(entry.address)
         if here is None:
             here = self._at(entry.address)
-        known = here.entries.get(entry.id)
+        id_ = entry.id
+        known = here.entries.get(id_)
         if known is not None:
-            return Admission(known, False)
+            return Done(Admission(known, False))
         self._seq += 1
         force_setattr(entry, "seq", self._seq)  # in place of a copy: nobody has seen it with another one
-        here.entries[entry.id] = entry
-        here.waiting.add(entry.id)
-        return Admission(entry, True)
+        here.entries[id_] = entry
+        here.waiting.add(id_)
+        return Done(Admission(entry, True))
 
     def amend(self, entry: Entry) -> Done[bool]:
         here = self._conversations.get(entry.address)

@@ -67,7 +67,7 @@ def test_a4_a_crash_between_the_note_and_its_answer_answers_with_the_same_place(
         await bed.platform.say("/after 1 the note")
         await until(lambda: talk.line.cut)
         await talk.crash()
-        assert [note.text for note in talk.store.notes(bed.platform.address())._value] == ["the note"]
+        assert [note.text for note in talk.store.notes(bed.platform.address()).value] == ["the note"]
         bed = await talk.begin()
         await bed.platform.settled()
         note = (await talk.store.notes(bed.platform.address()))[0]
