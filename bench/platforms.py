@@ -65,6 +65,10 @@ class Slack:
         self.fake = fake
         self.seen = Seen()
         self.place = {"base_url": fake.base_url, "token": fake.bot_token, "app": fake.app_token}
+        for chat in range(
+            CHATS
+        ):  # else Slack refuses the answer to a command that is the first thing in its chat
+            fake.world.channel(f"D{chat:05d}")
 
     async def ready(self) -> None:
         await self.fake.connected(1)

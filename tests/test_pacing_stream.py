@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -224,6 +225,25 @@ def test_a_post_whose_outcome_is_unknown_says_so_when_it_is_repeated() -> None:
     stream, _, at = stream.step(Failed(unknown=True), 0.0)
     assert at is not None
     assert stream.step(Tick(), at)[1] == Post(0, "text", Want.FINAL_SEND, repeat=True)
+
+
+def test_a_text_is_cut_once_however_often_it_is_looked_at() -> None:
+    times: list[tuple[str, bool]] = []
+
+    def counting(text: str, final: bool) -> list[str]:
+        times.append((text, final))
+        return [text]
+
+    stream, action, _ = Stream(counting, Tempo(first_chars=1)).step(Delta("text"), 0.0)
+    assert action is not None
+    stream, _, _ = stream.step(Done("1"), 0.0)
+    stream, action, _ = stream.step(Finished("text."), 100.0)
+    assert action is not None
+    stream, _, _ = stream.step(Done("1"), 101.0)
+    assert stream.finished
+    assert times == [("text", False), ("text.", True)]
+    stream = msgspec.structs.replace(stream, cut=lambda text, final: ["other"], finished=False)
+    assert stream.step(Tick(), 102.0)[1] == Edit(0, "1", "other", Want.FINAL_EDIT)
 
 
 def test_failures_are_repeated_less_and_less_often() -> None:

@@ -156,6 +156,15 @@ class Delete(msgspec.Struct, frozen=True):
 Action = Post | Edit | Delete
 
 
+class _Parts(msgspec.Struct, frozen=True):
+    """A text as it was cut last, so that what did not change is not parsed once more."""
+
+    cut: Cut
+    text: str
+    final: bool
+    parts: Sequence[Any]
+
+
 class Stream(msgspec.Struct, frozen=True):
     """One text on its way to one conversation.
 
@@ -181,6 +190,7 @@ class Stream(msgspec.Struct, frozen=True):
     unsure: bool = False  # the last post may have worked
     finished: bool = False
     hopeless: bool = False
+    known: _Parts | None = None
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -198,10 +208,10 @@ class Stream(msgspec.Struct, frozen=True):
         at = after._when()
         if now < at:
             return after, None, at
-        action = after._next()
-        if action is None:
-            return (msgspec.structs.replace(after, finished=True) if after.final else after), None, None
-        return msgspec.structs.replace(after, running=action), action, None
+        known = after._cut()
+        action = after._next(known.parts)
+        finished = action is None and after.final
+        return msgspec.structs.replace(after, running=action, finished=finished, known=known), action, None
 
     # ---- what was told
 
@@ -287,9 +297,18 @@ class Stream(msgspec.Struct, frozen=True):
             at = max(at, self.began + self.tempo.first_after)
         return at
 
-    def _next(self) -> Action | None:
-        """What mends the first difference between what is shown and what should be."""
-        parts = self.cut(self.text, self.final)
+    def _cut(self) -> _Parts:
+        known = self.known
+        if (
+            known is not None
+            and known.text == self.text
+            and (known.cut, known.final) == (self.cut, self.final)
+        ):
+            return known
+        return _Parts(self.cut, self.text, self.final, self.cut(self.text, self.final))
+
+    def _next(self, parts: Sequence[Any]) -> Action | None:
+        """What mends the first difference between what is shown (`slots`) and what should be (`parts`)."""
         for index, part in enumerate(parts):
             if index >= len(self.slots) or self.slots[index].id is None:
                 return Post(index, part, Want.FINAL_SEND if self.final else Want.STREAM_EDIT, self.unsure)

@@ -22,6 +22,7 @@ from hermes_core.pacing import Budget
 from hermes_core.route import Request, Response
 from hermes_slack import socket, webhook
 from hermes_slack.app import build
+from hermes_slack.client import Client
 from hermes_slack.convert import PLATFORM, Me
 from hermes_slack.drafts import Drafts
 from hermes_slack.faults import account_fault, send_error
@@ -95,13 +96,7 @@ class SlackAdapter:
         logger = logging.getLogger("hermes.slack.client")
         logger.setLevel(logging.WARNING)  # the library writes every call out for a level that is not set
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT)) as session:
-            client = AsyncWebClient(
-                app.bot_token,
-                base_url=app.base_url,
-                session=session,
-                retry_handlers=[],  # a post that is cut after it was taken would stand there twice (D5)
-                logger=logger,
-            )
+            client = Client(app.bot_token, app.base_url, session, logger)
             me = await _me(client)
             url = await socket.address(client, app.app_token) if app.app_token else ""
             writing = self._writing_of_this_loop()

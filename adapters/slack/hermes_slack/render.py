@@ -18,8 +18,9 @@ INTERRUPTED: Final = "*✂ interrupted*"  # Markdown, in italics
 INTERRUPTED_MRKDWN: Final = "_✂ interrupted_"
 
 
-# One line of words: it has no markup, and most short answers are no more. Held against the parser by a test.
-_WORDS: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9,;?!'%=$ ]|[.:](?= |\Z))*(?<! )")
+# One line of words: it has no markup, and most short answers are no more. A number in front with a full stop
+# begins a list. Held against the parser by a test.
+_WORDS: Final = re.compile(r"(?![0-9]+\.)[A-Za-z0-9](?:[A-Za-z0-9,;?!'%=$ ]|[.:](?= |\Z))*(?<! )")
 
 
 class Piece(msgspec.Struct, frozen=True):

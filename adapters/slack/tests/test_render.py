@@ -17,6 +17,10 @@ WORDS = st.text("ab Z19.,:;?!'%=$-*_`<>&#~|/@\n", max_size=30)
 @example("a " * 3000, True)
 @example("www. a: b", True)
 @example("Title ===", True)
+@example("7", True)
+@example("7. a", True)
+@example("7.", False)
+@example("12 of 3: b", True)
 def test_the_short_way_for_plain_words_gives_what_the_parser_gives(text: str, final: bool) -> None:
     parts = split(parse(text) if final else plain(text), SLACK, MAX_TEXT)
     assert [piece.text for piece in cut(text, final)] == [part.text for part in parts]

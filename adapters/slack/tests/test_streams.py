@@ -10,12 +10,12 @@ import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slack_sdk.web.async_client import AsyncWebClient
 
 from hermes_core.errors import SendError
 from hermes_core.messages import Address
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.slack import FakeSlack
+from hermes_slack.client import Client
 from hermes_slack.limits import STREAM_LIFE
 from hermes_slack.render import Piece, cut
 from hermes_slack.streams import Speaker, Streams, ringing_nobody
@@ -189,16 +189,16 @@ HERE = Address("slack", "U0AGENT", "C1", "1.1")
 
 
 @pytest.fixture
-async def client(slack: FakeSlack) -> AsyncIterator[AsyncWebClient]:
+async def client(slack: FakeSlack) -> AsyncIterator[Client]:
     async with aiohttp.ClientSession() as session:
-        yield AsyncWebClient(slack.bot_token, slack.base_url, session=session, retry_handlers=[])
+        yield Client(slack.bot_token, slack.base_url, session)
 
 
 def draft(text: str) -> Piece:
     return cut(text, False)[0]
 
 
-async def test_a_stream_is_left_before_slack_ends_it(slack: FakeSlack, client: AsyncWebClient) -> None:
+async def test_a_stream_is_left_before_slack_ends_it(slack: FakeSlack, client: Client) -> None:
     now = [0.0]
     streams = Streams(client, lambda: 0.0, lambda: now[0], lambda address: Speaker("UANN", "T0TEAM", "1.1"))
     ts = await streams.post(HERE, draft("one"), "k", 0)
@@ -209,7 +209,7 @@ async def test_a_stream_is_left_before_slack_ends_it(slack: FakeSlack, client: A
     assert slack.texts("C1", "1.1") == ["one two three"]
 
 
-async def test_no_more_streams_are_begun_than_slack_allows(slack: FakeSlack, client: AsyncWebClient) -> None:
+async def test_no_more_streams_are_begun_than_slack_allows(slack: FakeSlack, client: Client) -> None:
     streams = Streams(client, lambda: 0.0, lambda: 0.0, lambda address: Speaker("UANN", "T0TEAM", "1.1"))
     for number in range(30):
         await streams.post(HERE, draft(f"text {number}"), f"k{number}", 0)
@@ -219,14 +219,14 @@ async def test_no_more_streams_are_begun_than_slack_allows(slack: FakeSlack, cli
 
 @pytest.mark.parametrize("speaker", [None, Speaker("B0BOT", "T0TEAM", "1.1")])
 async def test_without_a_person_to_stream_to_it_is_posted(
-    slack: FakeSlack, client: AsyncWebClient, speaker: Speaker | None
+    slack: FakeSlack, client: Client, speaker: Speaker | None
 ) -> None:
     streams = Streams(client, lambda: 0.0, lambda: 0.0, lambda address: speaker)
     await streams.post(HERE, draft("text"), "k", 0)
     assert edits(slack) == ["chat.postMessage"]
 
 
-async def test_slack_that_is_not_reached_is_no_refusal_of_streams(client: AsyncWebClient) -> None:
+async def test_slack_that_is_not_reached_is_no_refusal_of_streams(client: Client) -> None:
     client.base_url = "http://127.0.0.1:9/api/"
     streams = Streams(client, lambda: 0.0, lambda: 0.0, lambda address: Speaker("UANN", "T0TEAM", "1.1"))
     with pytest.raises(SendError, match="reached") as error:
@@ -236,7 +236,7 @@ async def test_slack_that_is_not_reached_is_no_refusal_of_streams(client: AsyncW
 
 
 async def test_a_stream_of_a_dead_run_is_ended_before_its_message_is_changed_r3(
-    slack: FakeSlack, client: AsyncWebClient
+    slack: FakeSlack, client: Client
 ) -> None:
     one, two = (
         Streams(client, lambda: 0.0, lambda: 0.0, lambda address: Speaker("UANN", "T0TEAM", "1.1"))

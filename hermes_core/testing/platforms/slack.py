@@ -111,7 +111,9 @@ class FakeSlack:
         app.router.add_post("/upload/{id}", self._upload)
         self._runner = web.AppRunner(app, shutdown_timeout=0.2)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(
+            self._runner, "127.0.0.1", 0, backlog=1024
+        )  # a burst of clients is no fault of theirs
         await site.start()
         port = self._runner.addresses[0][1]
         self._root = f"127.0.0.1:{port}"
