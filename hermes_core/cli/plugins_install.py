@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
+from hermes_core.approvals import Approval
 from hermes_core.cli.common import load_config, overrides, print_line, say
 from hermes_core.errors import ConfigError
 
@@ -122,24 +124,36 @@ def _remove(options: argparse.Namespace) -> int:
     config = load_config(options)
     from hermes_core.approvals import change
     from hermes_core.packages import remove
-    from hermes_core.packages.remove import installed_as
 
-    package = installed_as(options.name)
-    names = [point.name for point in package.entry_points if point.group == "hermes"]
-    for name in names:
-        if name in config.named() and config.enabled(name):
-            place = config.place(f"plugins.{name}") or config.place(f"adapters.{name}")
-            raise ConfigError(
-                f"{place} enables {name}, and without its package nothing would start.",
-                f"Take what it says of {name} out first.",
-            )
+    def leave(names: tuple[str, ...]) -> Callable[[], None]:
+        """What was approved goes first: a plugin that is left when this is cut off is one that is off."""
+        for name in names:
+            if name in config.named() and config.enabled(name):
+                place = config.place(f"plugins.{name}") or config.place(f"adapters.{name}")
+                raise ConfigError(
+                    f"{place} enables {name}, and without its package nothing would start.",
+                    f"Take what it says of {name} out first.",
+                )
+        approved = {
+            name: config.approvals.plugins[name] for name in names if name in config.approvals.plugins
+        }
+        for name in approved:
+            change(config.runtime.data_dir, name, lambda now: None)
+
+        def undo() -> None:
+            for name, approval in approved.items():
+                change(config.runtime.data_dir, name, functools.partial(_as_before, approval))
+
+        return undo
+
     with _Progress() as progress:
-        remove(options.name, _seconds(options.timeout), progress.step, progress.tell)
-    for name in names:
-        if name in config.approvals.plugins:
-            change(config.runtime.data_dir, name, lambda old: None)
-    print_line(f"{package.name} is removed. What it needed is still installed.")
+        gone = remove(options.name, _seconds(options.timeout), progress.step, progress.tell, leave)
+    print_line(f"{gone.package} is removed. What it needed is still installed.")
     return 0
+
+
+def _as_before(before: Approval, now: Approval | None) -> Approval:
+    return before
 
 
 def _seconds(text: str) -> float:

@@ -52,8 +52,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     cut_off = Environment().cut_off()
     if cut_off is not None:
-        again = f"hermes plugins install {masked(cut_off.written)}"
-        say(f"The installation of {cut_off.package} was cut off. To finish it: {again}")
+        say(f"The {cut_off.what} was cut off. To finish it: hermes {masked(cut_off.again)}")
     width = max((len(one.name) for one in plugins), default=0)
     for one in plugins:
         state = "failed" if one.problem else "enabled" if one.enabled else "off"

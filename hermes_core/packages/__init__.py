@@ -5,7 +5,8 @@ where the network, foreign build steps and broken files are met, and nothing has
 From the wheels it is known what the package is, and pip's own resolver says, without doing it, what
 would have to change for it; what that would break is found and refused (`conflicts`). Only then are the
 wheels put in place, by pip, without index and resolver (`install`). A journal beside them says that this
-has begun: who is killed in that moment leaves something that the next call finishes (`environment`).
+has begun, as one says it of a removal (`remove`): who is killed in that moment leaves something that the
+next call finishes (`environment`).
 
 Nothing here imports a plugin. What one registers is found out by a process of its own (`look`).
 """

@@ -10,13 +10,17 @@ import contextlib
 import fcntl
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import shutil
+import signal
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from packaging.utils import canonicalize_name
@@ -25,18 +29,45 @@ from hermes_core.errors import PackageError
 from hermes_core.packages.conflicts import Have
 from hermes_core.packages.pip import Pip
 
-__all__ = ["Environment", "Pending"]
+__all__ = ["LONGEST", "Environment", "Pending", "uninterrupted"]
+
+
+LONGEST: Final = 600.0  # seconds in which pip changes files; it takes a moment
+_MARKS: Final = (
+    "-~.=%0123456789"  # what pip puts before the rest of a folder's name when it is about to remove it
+)
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """An installation whose wheels are being put in place; `names` are those of the distributions."""
+    """A change of files that has begun: an installation, whose wheels are being put in place, or a removal.
+
+    `names` are those of the distributions, `files` what a removal takes away, from the environment's root;
+    `plugins` are gone with it.
+    """
 
     written: str
     package: str
     version: str
     names: tuple[str, ...]
-    folder: str
-    wheels: tuple[str, ...]
+    folder: str = ""
+    wheels: tuple[str, ...] = ()
+    removes: bool = False
+    files: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
+
+    @property
+    def what(self) -> str:
+        """In words: "installation of hermes-greet"."""
+        return f"{'removal' if self.removes else 'installation'} of {self.package}"
+
+    def is_called(self, name: str) -> bool:
+        """Whether `name` is that of the distribution or of one of its plugins."""
+        return name in self.plugins or canonicalize_name(name) == canonicalize_name(self.package)
+
+    @property
+    def again(self) -> str:
+        """The words after `hermes` that finish it."""
+        return f"plugins {'remove' if self.removes else 'install'} {self.written}"
 
 
 class Environment:
@@ -73,7 +104,7 @@ class Environment:
             os.close(descriptor)
 
     def cut_off(self) -> Pending | None:
-        """The installation that was begun and that nobody works on any more."""
+        """What was begun and nobody works on any more."""
         if not self._journal.exists():
             return None
         try:
@@ -88,7 +119,7 @@ class Environment:
         return Path(tempfile.mkdtemp(prefix="wheels-", dir=self.folder))
 
     def begin(self, pending: Pending) -> None:
-        """From here on wheels are put in place; durable when it returns."""
+        """From here on files are changed; durable when it returns."""
         new = self._journal.with_suffix(".new")
         with new.open("wb") as out:
             out.write(msgspec.json.encode(pending))
@@ -97,23 +128,37 @@ class Environment:
         new.replace(self._journal)
 
     def done(self) -> None:
-        """They are in place, or will not be."""
+        """It is done, or will not be."""
         self._journal.unlink(missing_ok=True)
         self._clean()
         importlib.invalidate_caches()
 
-    def finish(self, pip: Pip, held: int) -> Pending | None:
-        """Bring an installation that was cut off to its end; gives it. Only while `changing`."""
+    def finish(self, pip: Pip, held: int, say: Callable[[str], None]) -> Pending | None:
+        """Bring what was cut off to its end, and say so; gives it. Only while `changing`."""
         pending = self._pending()
         if pending is None:
             return None
+        if pending.removes:
+            self._take_away(pending)
         self._clear(pending.names)
         wheels = [str(self.folder / pending.folder / one) for one in pending.wheels]
-        if all(Path(one).is_file() for one in wheels):
+        if wheels and all(Path(one).is_file() for one in wheels):
             put = ("install", "--no-deps", "--no-index", "--force-reinstall", *wheels)
             pip.run(put, pending.package, (held,))
         self.done()
+        version = "" if pending.removes else f" {pending.version}"
+        say(f"Finished the {pending.what}{version}, which had been cut off.")
         return pending
+
+    def files(self, distribution: importlib.metadata.Distribution) -> tuple[str, ...]:
+        """What it has recorded as its own in this environment, from the environment's root."""
+        if distribution.read_text("RECORD") is None:  # of an older kind: then it is not known what is its own
+            return ()
+        root = Path(sys.prefix)
+        places = (
+            Path(os.path.normpath(str(distribution.locate_file(one)))) for one in distribution.files or ()
+        )
+        return tuple(str(place.relative_to(root)) for place in places if place.is_relative_to(root))
 
     def have(self) -> dict[str, Have]:
         """Every installed distribution, by its canonical name."""
@@ -135,6 +180,34 @@ class Environment:
         except (OSError, msgspec.MsgspecError):
             return None
 
+    def whole(self, pending: Pending) -> bool:
+        """Whether all that a removal takes away is still there."""
+        return all(os.path.lexists(Path(sys.prefix) / one) for one in pending.files)
+
+    def _take_away(self, pending: Pending) -> None:
+        """All of its files that are still there, and what pip was about to remove."""
+        root, site = Path(sys.prefix), Path(sysconfig.get_path("purelib"))
+        folders: set[Path] = set()
+        try:
+            for one in pending.files:
+                place = root / one
+                place.unlink(missing_ok=True)
+                if place.suffix == ".py":
+                    Path(importlib.util.cache_from_source(place)).unlink(missing_ok=True)
+                folders.update(each for each in place.parents if site in each.parents)
+            for folder in sorted(folders, key=lambda each: -len(each.parts)):
+                for moved in folder.parent.glob("~*"):
+                    rest = moved.name.lstrip(_MARKS)
+                    if rest and len(moved.name) == len(folder.name) and folder.name.endswith(rest):
+                        shutil.rmtree(moved)
+                for empty in (folder / "__pycache__", folder):
+                    with contextlib.suppress(OSError):  # something of somebody else's is in it
+                        empty.rmdir()
+        except OSError as error:
+            raise PackageError(
+                f"The {pending.what} was cut off and cannot be finished: {error.strerror or error}."
+            ) from error
+
     def _clear(self, names: tuple[str, ...]) -> None:
         """What pip leaves of a distribution when it is killed, and what keeps it from installing it again."""
         site = Path(sysconfig.get_path("purelib"))
@@ -149,3 +222,16 @@ class Environment:
             for moved in site.glob("~*"):  # pip's name for what it was about to remove
                 if moved.name[1:].lower().startswith(stem[1:]):
                     shutil.rmtree(moved, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl+C waits: putting files in place takes a moment, and by halves it is worth nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import json
 import shutil
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from packaging.utils import canonicalize_name
 
 from hermes_core.errors import PackageError
 from hermes_core.packages.conflicts import Change, Have, all_there, broken, is_downgrade, own, unmet
-from hermes_core.packages.environment import Environment, Pending
+from hermes_core.packages.environment import LONGEST, Environment, Pending, uninterrupted
 from hermes_core.packages.pip import Pip, TookTooLong
 from hermes_core.packages.targets import Target, target
 from hermes_core.packages.wheels import Wheel, read_wheel
 
 __all__ = ["Installed", "Options", "install"]
-
-
-_PUTTING: Final = 600.0  # seconds
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -68,11 +62,7 @@ def install(
     environment = Environment()
     with environment.changing() as held:
         pip = Pip(options.seconds, tell)
-        finished = environment.finish(pip, held)
-        if finished is not None:
-            say(
-                f"Finished the installation of {finished.package} {finished.version}, which had been cut off."
-            )
+        environment.finish(pip, held, say)
         return _install(wanted, options, environment, pip, held, say)
 
 
@@ -126,7 +116,7 @@ def _put(
     held: int,
 ) -> None:
     """Put the wheels in place. What came before took its time; this has its own."""
-    pip = Pip(_PUTTING, lambda line: None)
+    pip = Pip(LONGEST, lambda line: None)
     names = tuple(read_wheel(one).name for one in wheels)
     pending = Pending(
         wanted.written,
@@ -141,7 +131,7 @@ def _put(
         words += [*map(str, wheels[1:]), "--editable", wanted.spec]
     else:
         words += ["--no-index", "--force-reinstall", *map(str, wheels)]
-    with _uninterrupted():
+    with uninterrupted():
         environment.begin(pending)
         try:
             pip.run(words, wheel.name, (held,))
@@ -151,19 +141,6 @@ def _put(
             environment.done()  # a pip that fails puts back what it took away
             raise
         environment.done()
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl+C waits: putting files in place takes a moment, and by halves it is worth nothing."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _name(wanted: Target) -> str:

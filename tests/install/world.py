@@ -121,8 +121,12 @@ def wheel(
     commands: Sequence[str] = ("greet",),
     code: str | None = None,
     metadata: Mapping[str, str] | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write a wheel; with `plugin` it has an entry point of that name and brings these commands."""
+    """Write a wheel; with `plugin` it has an entry point of that name and brings these commands.
+
+    `more` are further files by their path.
+    """
     stem = name.replace("-", "_")
     info = f"{stem}-{version}.dist-info"
     headers = {"Metadata-Version": "2.1", "Name": name, "Version": version, **(metadata or {})}
@@ -131,6 +135,7 @@ def wheel(
         *(f"Requires-Dist: {one}" for one in requires),
     ]
     files = {
+        **(more or {}),
         f"{stem}.py": (code or CODE.format(names=tuple(commands))) if plugin else "",
         f"{info}/METADATA": "\n".join(lines) + "\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
