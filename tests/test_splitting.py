@@ -30,6 +30,7 @@ from hermes_core.markup import (
     utf8,
     utf16,
 )
+from hermes_core.testing.platforms.telegram_rules import check_text
 
 DIALECTS = [DISCORD, SLACK, TELEGRAM, PLAIN]
 COUNTS: list[Callable[[str], int]] = [len, utf16, utf8]
@@ -266,6 +267,25 @@ def test_code_is_the_same_when_it_is_put_together_again(lines: list[str], limit:
             assert put_together(re.sub(r"\n+", "\n", code).strip("\n"), [one for one in squeezed if one])
         else:
             assert put_together(code, blocks)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.sampled_from(["x = 1", "    y", "", "", "  ", "`", "é👍", "z" * 40]), max_size=30),
+    st.integers(150, 300),
+)
+def test_blank_lines_of_code_outlive_what_telegram_trims(lines: list[str], limit: int) -> None:
+    """It takes white space away at the end of each message; at its beginning not where code begins there."""
+    code = "\n".join(lines).rstrip(" \n")
+    blocks = []
+    for part in split(Document((Code(code, "py"),)), TELEGRAM, limit):
+        sent = [{"type": one.type, "offset": one.offset, "length": one.length} for one in part.entities]
+        text, kept = check_text(part.text, sent)
+        units = text.encode("utf-16-le")
+        for one in kept:
+            block = units[2 * one["offset"] : 2 * (one["offset"] + one["length"])]
+            blocks.append(block.decode("utf-16-le"))
+    assert "\n".join(blocks) == code
 
 
 @settings(deadline=None, max_examples=300)

@@ -215,7 +215,8 @@ class _Layout:
         styles = (style,) if style else ()
         line = Line("\n" if place.tight else "\n\n") if gap else Line("")
         words: list[Piece] = []
-        for index, code in enumerate(text.split("\n")):
+        marks = style is not None and not style.entity  # they hold blank lines at a message's end
+        for index, code in enumerate(text.split("\n") if style is None or marks else _held(text)):
             space = Span("\n", styles) if index else None
             if style is None and index:  # shown as text: every line is a line
                 words.append(Word(Line("\n"), (Span(code),), opens=True))
@@ -288,6 +289,22 @@ class _Layout:
             self._spans((Text(label.replace("\n", " ")),), (*styles, style), lines)
         else:
             self._spans(link.children, (*styles, style), lines)
+
+
+def _held(code: str) -> list[str]:
+    """The lines of code, blank ones at the beginning of the line after them.
+
+    A platform without marks trims white space at the end of a message, and keeps it where code begins one.
+    """
+    lines: list[str] = []
+    blank = ""
+    for line in code.split("\n"):
+        if line.strip():
+            lines.append(blank + line)
+            blank = ""
+        else:
+            blank += f"{line}\n"
+    return [*lines, blank[:-1]] if blank else lines
 
 
 def _words(spans: Iterable[Span], line: Line) -> Piece:
