@@ -185,10 +185,16 @@ class TelegramAdapter:
                 yield piece
 
     async def brought(self, update: bytes) -> bool:
-        """Take an update that the webhook got; False where it is not kept, and has to be brought again."""
+        """Take an update that the webhook got; False where it is not kept, and has to be brought again.
+
+        `msgspec.DecodeError` for what is no update.
+        """
         if not self._open.is_set():
             return False
-        parsed = read(msgspec.json.decode(update), self._line.client.bot)
+        raw = msgspec.json.decode(update, type=dict[str, Any])
+        if not isinstance(raw.get("update_id"), int):
+            raise msgspec.ValidationError("an update has a number")
+        parsed = read(raw, self._line.client.bot)
         return await self._line.intake.take((parsed,)) is None
 
     # ---- connecting

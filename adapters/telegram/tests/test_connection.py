@@ -124,6 +124,10 @@ async def test_x3_the_webhook_takes_only_what_bears_the_secret_and_says_200_afte
         with pytest.raises(Problem) as unreadable:
             await route.answer(msgspec.structs.replace(request(secret), body=b"{no JSON"))
         assert unreadable.value.status == 400
+        for odd in (b"[]", b"{}", b"7", b'{"update_id": "7"}'):  # JSON, and no update
+            with pytest.raises(Problem) as none:
+                await route.answer(msgspec.structs.replace(request(secret), body=odd))
+            assert none.value.status == 400
         assert telegram.texts() == []
         for _ in range(2):  # Telegram brings it again where our answer was lost
             assert (await route.answer(request(secret))).status == 200
