@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from hermes_core.cli.serving import lasting
 from hermes_core.commands import Context, Rest, command
 from hermes_core.config import Config
 from hermes_core.hookspecs import Answer, hookimpl
@@ -157,7 +158,8 @@ async def hermes(platform: str, place: dict[str, str], folder: Path) -> None:
     async with Runtime(
         config, adapters=[platform], plugins=plugins, on_ready=lambda names: ready()
     ) as runtime:
-        await runtime.run()
+        with lasting():  # as `hermes run` does
+            await runtime.run()
 
 
 def main() -> None:

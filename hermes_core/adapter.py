@@ -155,6 +155,9 @@ class Gateway(Protocol):
         """Every command that there is, for registration and completion: the most needed first, so that
         a platform with a limit leaves out the last ones."""
 
+    def knows(self, command: str) -> bool:
+        """Whether a command has this name or alias now. Takes the same time however many there are."""
+
     def activity(self, address: Address) -> Activity:
         """What the conversation does at this instant."""
 

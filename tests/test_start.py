@@ -22,6 +22,20 @@ try:
 finally:
     sys.stderr.write("\\n" + " ".join(sorted(sys.modules)))
 """
+LASTING = """
+import gc, os, signal, sys, threading, time
+from hermes_core.cli import main
+before = gc.get_threshold()
+def stop():
+    limit = time.monotonic() + 20
+    while gc.get_freeze_count() < 10_000 and time.monotonic() < limit:
+        time.sleep(0.01)
+    sys.stderr.write(f"left alone: {gc.get_freeze_count() >= 10_000}\\n")
+    os.kill(os.getpid(), signal.SIGTERM)
+threading.Thread(target=stop, daemon=True).start()
+main(sys.argv[1:])
+sys.stderr.write(f"as before: {(gc.get_freeze_count(), gc.get_threshold()) == (0, before)}\\n")
+"""
 # what the core and the plugins that are on by default are made of, beside the standard library
 CORE = {"hermes_core", "msgspec", "platformdirs", "pluggy", "typing_extensions"}
 PLUGINS = {
@@ -113,6 +127,26 @@ def test_a_conversation_on_a_terminal_loads_a_screen_and_no_more(tmp_path: Path)
     modules = set(told.split())
     assert "prompt_toolkit" in modules
     assert foreign(modules) <= TERMINAL
+
+
+def test_the_garbage_collector_leaves_alone_what_stood_when_the_program_began_to_serve(
+    tmp_path: Path,
+) -> None:
+    settings = [f"runtime.data_dir={tmp_path}", "model.provider=demo", "adapters.terminal.enabled=true"]
+    reading, writing = os.pipe()  # somebody who types nothing
+    done = subprocess.run(
+        [sys.executable, "-c", LASTING, "run", *(word for one in settings for word in ("--set", one))],
+        stdin=reading,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+        env=environment(),
+        cwd=tmp_path,
+        timeout=60,
+    )
+    os.close(reading)
+    os.close(writing)
+    assert {"left alone: True", "as before: True"} <= set(done.stderr.splitlines())
 
 
 def shown(terminal: int) -> bytes:

@@ -44,6 +44,10 @@ class AdapterGateway:
         found = sorted(self._commands.all(), key=lambda one: places.get(one.name, len(places)))
         return tuple(KnownCommand(one.name, one.help, one.usage, one.aliases) for one in found)
 
+    def knows(self, command: str) -> bool:
+        """Whether a command has this name or alias now."""
+        return self._commands.get(command) is not None
+
     def activity(self, address: Address) -> Activity:
         """What the conversation does at this instant."""
         return self._router.activity(address)

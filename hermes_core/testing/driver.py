@@ -155,6 +155,10 @@ class RecordingGateway:
         """The commands that it was made with."""
         return self._commands
 
+    def knows(self, command: str) -> bool:
+        """Whether it was made with this command."""
+        return any(command in (one.name, *one.aliases) for one in self._commands)
+
     def activity(self, address: Address) -> Activity:
         """Nothing ever happens here."""
         return Activity("idle")

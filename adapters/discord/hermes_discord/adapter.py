@@ -137,9 +137,14 @@ class DiscordAdapter:
         assert self._slash is not None, "events come while the adapter runs"
         match event:
             case "message":
-                if args[0].nonce is not None and args[0].author.id == self._intake.me:
-                    self._desk.notebook.post(str(args[0].nonce), str(args[0].id))
                 self._intake.message(args[0])
+            case "posted":
+                channel, id_, mark = args
+                if mark is not None:
+                    self._desk.notebook.post(mark, id_)
+                self._intake.posted(channel, id_)
+            case "socket_event_type":  # of every event, and nobody counts them
+                pass
             case "raw_message_edit":
                 self._intake.edited(args[0])
             case "raw_message_delete":

@@ -64,15 +64,19 @@ class Intake:
         assert self._line.user is not None, "events come after the login"
         return self._line.user.id
 
-    def _known(self, command: str) -> bool:
-        """Whether there is a command of this name now: plugins come and go while the connection stands."""
-        return any(command in (one.name, *one.aliases) for one in self._gateway.commands())
-
     # -- events, each put into its channel's lane; none of these waits
 
     def message(self, message: discord.Message) -> None:
         """A message was written."""
         self._put(message.channel.id, lambda: self._take(message))
+
+    def posted(self, channel: int, id: str) -> None:
+        """A message of the agent's own: behind what came before it, as all that was seen before it is seen."""
+        lane = self._lanes.get(channel)
+        if lane is None:
+            self._notebook.seen(str(channel), id)
+        else:
+            lane.append(partial(self._see, channel, id))
 
     def edited(self, event: discord.RawMessageUpdateEvent) -> None:
         """A message was edited; link previews are edits without a time."""
@@ -133,9 +137,12 @@ class Intake:
             remember(self._places, channel.id, known)
         return known
 
+    async def _see(self, channel: int, id: str) -> None:
+        self._notebook.seen(str(channel), id)
+
     async def _take(self, message: discord.Message, address: Address | None = None) -> None:
         channel = str(message.channel.id)
-        if convert.for_the_agent(message, self.me, self._known):
+        if convert.for_the_agent(message, self.me, self._gateway.knows):
             address = address or await self.address(message.channel)
             taken = convert.message_of(message, address, self.me)
             guild = getattr(message.guild, "id", None) or getattr(message.channel, "guild_id", None)

@@ -6,16 +6,20 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 import discord
 import yarl
+from discord.state import ConnectionState
 
 from hermes_core.errors import ConfigError, HermesError, SendError
 from hermes_discord.convert import custom_id
 from hermes_discord.limits import LONGEST_PAUSE, PATIENCE
 from hermes_discord.render import Piece
+
+if TYPE_CHECKING:
+    from discord.types.message import Message
 
 __all__ = ["Line", "outcome", "unknown_message", "unwanted"]
 
@@ -67,6 +71,11 @@ class Line(discord.Client):
         discord.http.Route.BASE = base_url.rstrip("/") or SERVER
         discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(gateway_url or GATEWAY)
 
+    def _get_state(self, **options: Any) -> ConnectionState[Any]:
+        return _State(
+            dispatch=self.dispatch, handlers=self._handlers, hooks=self._hooks, http=self.http, **options
+        )
+
     def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
         """Hand an event on, in the order in which they come."""
         if not self._told(event, args):
@@ -116,19 +125,24 @@ class Line(discord.Client):
 
         `OSError` for a file that cannot be opened.
         """
-        place = self.get_partial_messageable(channel)
         more: dict[str, Any] = {"files": opened} if (opened := _opened(piece)) else {}
         if piece.choices:
             more["view"] = _row(piece)
         if answers is not None:
-            more["reference"] = discord.MessageReference(
-                message_id=answers, channel_id=channel, fail_if_not_exists=False
-            )
-        async with outcome():
-            message = await place.send(piece.text or None, nonce=nonce, **more)
-        if _less(message, piece):  # an earlier try is there
-            await self.edit(channel, str(message.id), piece)
-        return str(message.id)
+            more["message_reference"] = {
+                "message_id": answers,
+                "channel_id": channel,
+                "fail_if_not_exists": False,
+            }
+        # `send` of a channel, without the message that it makes of the answer: every reply passes here
+        with discord.http.handle_message_parameters(
+            piece.text or None, nonce=nonce, allowed_mentions=self.allowed_mentions, **more
+        ) as parameters:
+            async with outcome():
+                posted = await self.http.send_message(channel, params=parameters)
+        if _less(posted, piece):  # an earlier try is there
+            await self.edit(channel, str(posted["id"]), piece)
+        return str(posted["id"])
 
     async def edit(self, channel: int, id: str, piece: Piece) -> str:
         """Replace what a message of ours shows. `OSError` for a file that cannot be opened."""
@@ -202,10 +216,31 @@ def _row(piece: Piece) -> discord.ui.View:
     return view
 
 
-def _less(message: discord.Message, piece: Piece) -> bool:
+class _State(ConnectionState[Any]):
+    """What the library knows of the platform, less the messages that the agent itself has posted.
+
+    The platform tells of each of them, and only its ids are of use: `told` gets them as "posted".
+    """
+
+    def parse_message_create(self, data: Any) -> None:
+        """A message was written."""
+        if data["author"]["id"] != str(self.self_id) or "webhook_id" in data:
+            super().parse_message_create(data)
+            return
+        mark = data.get("nonce")
+        self.dispatch("posted", int(data["channel_id"]), data["id"], None if mark is None else str(mark))
+
+
+def _less(posted: Message, piece: Piece) -> bool:
     """Whether a message that was just posted shows less than was asked for."""
-    text, wanted = ("".join(filter(str.isalnum, one)) for one in (message.content, piece.text))
-    return text != wanted or len(message.attachments) < len(piece.files)
+    if len(posted["attachments"]) < len(piece.files):
+        return True
+    shown = posted["content"]
+    return shown != piece.text and _bare(shown) != _bare(piece.text)
+
+
+def _bare(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
 
 
 def _token_refused() -> ConfigError:

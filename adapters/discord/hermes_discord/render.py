@@ -21,7 +21,7 @@ REPEAT: Final = "*(may be a repeat)*\n"
 FEWEST: Final = 24  # characters of a text that tells a message apart from others of ours
 SHORT: Final = LONGEST_TEXT // 2  # characters, of at most two UTF-16 units each
 _NAME: Final = 20
-_PLAIN: Final = re.compile(r"[^\W\d_](?:[^\W_]|[,.!?']| (?=[^\W_]))*")
+_PLAIN: Final = re.compile(r"(?:[^\W\d_]|\d+(?![.\d]))(?:[^\W_]|[,.!?']| (?=[^\W_]))*")
 
 
 def cut(text: str, final: bool) -> list[str]:
@@ -69,7 +69,7 @@ def _batches(files: Sequence[Attachment]) -> Iterator[tuple[Attachment, ...]]:
 
 def _name(key: str, part: int) -> str:
     digest = hashlib.sha256(f"{key}|{part}".encode()).digest()
-    return base64.b32encode(digest).decode().lower()[:_NAME]
+    return base64.urlsafe_b64encode(digest).decode()[:_NAME]
 
 
 def nonce(key: str, part: int, index: int, total: int = 0) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hermes_core.adapter import KnownCommand
 from hermes_core.errors import ConfigError
 from hermes_core.testing.driver import RecordingGateway
 from hermes_core.testing.model import Hold
@@ -86,6 +87,29 @@ async def test_case_43_each_heartbeat_that_is_acknowledged_is_a_sign_of_life(dis
     beats = discord.gateway.beats
     await until(lambda: discord.gateway.beats >= beats + 10)  # what it sends nobody answers
     assert gateway.alive_calls <= heard + 1
+    run.cancel()
+    await asyncio.wait({run}, timeout=1.0)
+
+
+class Asked(RecordingGateway):
+    """Knows one command, and is asked for the list of all when plugins have changed only."""
+
+    def commands(self) -> tuple[KnownCommand, ...]:
+        raise AssertionError("a message must not cost more the more commands there are")
+
+    def knows(self, command: str) -> bool:
+        return command == "status"
+
+
+async def test_a_command_in_a_group_is_known_without_a_look_at_all_the_others(discord: FakeDiscord) -> None:
+    gateway, room = Asked(), discord.room()
+    run = asyncio.create_task(_adapter(discord, slash=False).run(gateway))
+    await until(lambda: discord.gateway.connected)
+    for text in ("/nothing here", "/status now", "only talk"):
+        await discord.say(room, "ann", text)
+    await discord.say(room, "ann", f"{discord.mention} last")
+    await until(lambda: len(gateway.messages) == 2)
+    assert [one.text for one in gateway.messages] == ["/status now", "last"]
     run.cancel()
     await asyncio.wait({run}, timeout=1.0)
 

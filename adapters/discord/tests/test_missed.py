@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hermes_core.messages import Address, Outgoing, ToolCall, turn_key
+from hermes_core.messages import Address, Message, Outgoing, ToolCall, turn_key
+from hermes_core.testing.driver import RecordingGateway
 from hermes_core.testing.memory import MemoryStore
 from hermes_core.testing.model import Hold, Script
 from hermes_core.testing.platforms.discord import FakeDiscord
+from hermes_discord.adapter import DiscordAdapter
 from hermes_discord.notebook import UNSURE, Notebook
 
 from .bench import Bench, until
@@ -179,6 +183,46 @@ async def test_d5_a_short_reply_whose_fate_is_unknown_is_neither_lost_nor_shown_
     async with Bench(tmp_path, discord, store=store) as bench:
         await until(lambda: bench.runtime.services.outbox.empty(address))
         assert discord.texts(chat) == shown
+
+
+class Held(RecordingGateway):
+    """Commits nothing before `free` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.free = asyncio.Event()
+
+    async def receive(self, message: Message, committed: Callable[[], None] | None = None) -> None:
+        await self.free.wait()
+        await super().receive(message, committed)
+
+
+async def test_d8_what_the_agent_posts_hides_no_message_that_is_not_committed_yet(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    path, chat, gateway = tmp_path / "notebook.json", discord.direct(), Held()
+    adapter = DiscordAdapter(
+        discord.token,
+        base_url=discord.base_url,
+        gateway_url=discord.gateway_url,
+        slash=False,
+        notebook=path,
+    )
+    run = asyncio.create_task(adapter.run(gateway))
+    await until(lambda: discord.gateway.connected)
+    said = await discord.say(chat, "ann", "hello")
+    await until(lambda: Notebook(path).known(chat) is not None)
+    address = Address("discord", discord.me["id"], chat)
+    sent = await adapter.send(Outgoing("notice", address, "Please wait."))
+    await until(lambda: Notebook(path).posted())  # the platform has told of it
+    known = Notebook(path).known(chat)
+    assert known is not None
+    assert int(known.last) < int(said)
+    gateway.free.set()
+    await until(lambda: Notebook(path).known(chat).last == sent.ids[0])  # type: ignore[union-attr]
+    assert len(gateway.messages) == 1
+    run.cancel()
+    await asyncio.wait({run}, timeout=1.0)
 
 
 async def test_d8_of_many_known_channels_only_those_with_news_are_read(

@@ -32,6 +32,10 @@ class Echo:
         """One."""
         return (KnownCommand("status", "tells how it stands", "/status"),)
 
+    def knows(self, command: str) -> bool:
+        """That one."""
+        return command == "status"
+
     def alive(self) -> None:
         """A sign of life."""
 

@@ -46,6 +46,9 @@ class Gate:
     def commands(self) -> tuple[KnownCommand, ...]:
         return ()
 
+    def knows(self, command: str) -> bool:
+        return False
+
     def activity(self, address: Address) -> Activity:
         return Activity("idle")
 

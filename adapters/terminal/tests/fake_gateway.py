@@ -93,6 +93,9 @@ class FakeGateway:
     async def deleted(self, address: Address, id: str) -> None:
         raise AssertionError("a terminal deletes nothing")
 
+    def knows(self, command: str) -> bool:
+        return any(command in (one.name, *one.aliases) for one in self.commands())
+
     def commands(self) -> tuple[KnownCommand, ...]:
         return (
             KnownCommand("help", "list the commands", "/help"),
