@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,6 +22,7 @@ from hermes_core.testing.platforms.discord_world import (
     invalid,
     person,
 )
+from hermes_core.testing.platforms.window import Window
 
 __all__ = ["Fault", "Request", "Rest", "limited"]
 
@@ -54,21 +54,6 @@ class Request:
     at: float
 
 
-class _Bucket:
-    def __init__(self, count: int, seconds: float) -> None:
-        self.count, self.seconds = count, seconds
-        self.calls: deque[float] = deque()
-
-    def take(self, now: float) -> float:
-        """0.0, or the seconds until the next one is allowed."""
-        while self.calls and self.calls[0] <= now - self.seconds:
-            self.calls.popleft()
-        if len(self.calls) >= self.count:
-            return self.calls[0] + self.seconds - now
-        self.calls.append(now)
-        return 0.0
-
-
 class Rest(Interactions):
     """One application with one bot, one guild. `rates` has calls and seconds by method and kind of route."""
 
@@ -89,7 +74,7 @@ class Rest(Interactions):
         self.reactions: list[tuple[str, str]] = []
         self.closed_to: dict[str, tuple[int, int]] = {}  # channel: status and code of every post
         self._rates = dict(rates or {"POST messages": (5, 5.0), "PATCH messages": (5, 5.0)})
-        self._buckets: dict[str, _Bucket] = {}
+        self._buckets: dict[str, Window] = {}
 
     async def tell(self, event: str, message: Mapping[str, Any], nonce: str | None = None) -> None:
         """Deliver an event about a message, once more if it was delivered before."""
@@ -156,7 +141,7 @@ class Rest(Interactions):
         if rate is None or not path.startswith("/channels"):
             return 0.0, {}
         channel = path.split("/")[2]
-        bucket = self._buckets.setdefault(f"{method} {kind} {channel}", _Bucket(*rate))
+        bucket = self._buckets.setdefault(f"{method} {kind} {channel}", Window(*rate))
         now = time.monotonic()
         wait = bucket.take(now)
         reset = bucket.calls[0] + bucket.seconds - now

@@ -6,6 +6,7 @@
         slack.world.say("D1", "UANN", "hello")       # as a person; the events go out by themselves
         slack.refuse("chat.postMessage", "ratelimited", retry_after=1)
         slack.cut("chat.postMessage", "after")       # taken, and the connection is gone before the answer
+        slack.limits = Limits()                      # from now on as often as Slack takes a call
 
 Nothing happens by a timer: what was not acknowledged comes again with `redeliver`. What happens while no
 connection is open waits for it, as Slack's retries do. `calls` and `envelopes` keep everything.
@@ -26,6 +27,7 @@ from typing import Any, Final, Self
 from aiohttp import WSMsgType, web
 
 from hermes_core.testing.platforms.slack_files import LOGIN
+from hermes_core.testing.platforms.slack_limits import Limits, Meter
 from hermes_core.testing.platforms.slack_push import pushed, signed
 from hermes_core.testing.platforms.slack_rules import BOT, Refusal, buttons_of, press_payload, slash_payload
 from hermes_core.testing.platforms.slack_world import World
@@ -90,6 +92,8 @@ class FakeSlack:
         self.push = ""  # an address: everything is delivered there, signed, in place of Socket Mode
         self.deaf = False  # True: connections stay open, and neither answer a ping nor say anything
         self.others = 0  # connections of other programs with the same app token
+        self.limits: Limits | None = None  # how often it takes a call; None: as often as it is asked
+        self._meter = Meter()
         self._faults: dict[str, list[_Fault]] = {}
         self._tickets: set[str] = set()
         self._connections: list[_Connection] = []
@@ -367,6 +371,9 @@ class FakeSlack:
         fault = faults.pop(0) if faults else _Fault()
         if fault.cut == "before":
             return await self._vanish(request)
+        wait = self._meter.take(self.limits, method, arguments, call.at) if self.limits is not None else 0
+        if wait:
+            fault = _Fault("ratelimited", 429, wait)
         if fault.error or fault.status != 200:
             return await self._refused(call, fault)
         try:

@@ -19,13 +19,13 @@ from hermes_core.testing.platforms.telegram_rules import (
     Fault,
     Limits,
     Refusal,
-    Window,
     check_commands,
     check_keyboard,
     check_text,
     decoded,
     flood,
 )
+from hermes_core.testing.platforms.window import Window
 
 __all__ = ["ANN", "BotAPI"]
 
@@ -168,7 +168,7 @@ class BotAPI:
         if chat < 0:
             counted.append(((chat, "minute"), limits.group, 60.0))
         for key, count, seconds in counted:
-            if not self._windows.setdefault(key, Window(count, seconds)).take(now):
+            if self._windows.setdefault(key, Window(count, seconds)).take(now):
                 raise flood(limits.retry_after)
 
     def _place(self, parameters: dict[str, Any], *, general: bool = False) -> Chat:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,7 +15,6 @@ __all__ = [
     "Fault",
     "Limits",
     "Refusal",
-    "Window",
     "check_commands",
     "check_keyboard",
     "check_text",
@@ -83,24 +81,6 @@ class Limits:
     group: int = 20
     everywhere: int = 30
     retry_after: int = 1
-
-
-class Window:
-    """Counts calls in a sliding window of so many seconds."""
-
-    def __init__(self, count: int, seconds: float) -> None:
-        self._count = count
-        self._seconds = seconds
-        self._times: deque[float] = deque()
-
-    def take(self, now: float) -> bool:
-        """Whether one more call is allowed now; it is counted if so."""
-        while self._times and self._times[0] <= now - self._seconds:
-            self._times.popleft()
-        if len(self._times) >= self._count:
-            return False
-        self._times.append(now)
-        return True
 
 
 @dataclass
