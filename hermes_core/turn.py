@@ -20,11 +20,12 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from hermes_core.config.secrets import Secrets, Veil
+from hermes_core.config.secrets import Secrets
 from hermes_core.errors import ModelError, ToolError
 from hermes_core.messages import Item, Role, Said, Step, ToolCall, ToolResult, clean, encode
 from hermes_core.models import Delta, Model, Opaque, Request, Stop, Text, ToolSpec, Usage
 from hermes_core.tools import Scope, Tool, ToolContext
+from hermes_core.veil import Veil
 
 __all__ = ["Port", "Turn", "TurnPlan", "least"]
 

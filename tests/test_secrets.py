@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hermes_core.config import Config
-from hermes_core.config.secrets import MASK, Secrets
+from hermes_core.config.secrets import Secrets
 from hermes_core.errors import ConfigError
+from hermes_core.veil import MASK, ByteVeil
 
 KNOWN = {"A": "hunter2-hunter2", "B": "hunter2-hunter2-and-more", "C": "er2-and-x", "D": "short"}
 
@@ -145,6 +146,36 @@ def test_x2_a_token_of_an_unknown_secret_is_held_back_in_pieces_from_its_shape_o
     shown = "".join([*(veil.feed(piece) for piece in pieces), veil.rest()])
     assert token not in shown
     assert shown.endswith("*** and more")
+
+
+LONG = [
+    *TOKENS,
+    "-----BEGIN PRIVATE KEY-----\n" + "MIIEowIBAAKCAQEA+/=\n" * 90 + "-----END PRIVATE KEY-----",
+    "eyJhbGciOiJIUzI1NiJ9.eyJ" + "aB3_" * 300 + ".dozjgNryP4J3jVmNHl0w5N",
+    "hunter2-hunter2-and-more",
+    "gr\u00fc\u00dfe-aus-dem-tresor",
+]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 64, 4096])
+@pytest.mark.parametrize("token", LONG, ids=[token[:11] for token in LONG])
+def test_x2_in_bytes_that_come_in_pieces_no_part_of_a_secret_is_kept(token: str, size: int) -> None:
+    data = b"\xff\x00 before: " + token.encode() + b" after \xfe" * 3
+    veil = ByteVeil(["hunter2-hunter2-and-more", "gr\u00fc\u00dfe-aus-dem-tresor", "short"])
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    kept = b"".join([*map(veil.feed, pieces), veil.rest()])
+    assert kept == b"\xff\x00 before: *** after \xfe after \xfe after \xfe"
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"\xff", b"\n", b"-----BEGIN ", b"ghp_", b"123456", b":AA", b"sk-", b"x", b"\xc3"])
+    )
+)
+def test_bytes_that_hold_no_secret_come_out_as_they_went_in(pieces: list[bytes]) -> None:
+    veil, whole = ByteVeil(["hunter2-hunter2"]), b"".join(pieces)
+    assume(MASK not in Secrets().hide(whole.decode("latin-1")))
+    assert b"".join([*map(veil.feed, pieces), veil.rest()]) == whole
 
 
 def test_a_text_that_holds_no_secret_comes_through_piece_by_piece() -> None:

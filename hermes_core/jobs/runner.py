@@ -298,7 +298,14 @@ class EmbeddedJobs:
         assert live.tool is not None
         if live.tool.process:
             record = self._record(job)
-            live.work = ProcessWork(live.job, live.tool, record, self._output(job.id), self._kill_after)
+            live.work = ProcessWork(
+                live.job,
+                live.tool,
+                record,
+                self._output(job.id),
+                self._kill_after,
+                secrets=services.config.secrets.forms,
+            )
         else:
             live.work = FunctionWork(
                 live.job,
@@ -306,6 +313,7 @@ class EmbeddedJobs:
                 self._output(job.id),
                 lambda: Scope(services.folder),
                 lambda fraction, text: self._board.progressed(live, fraction, text),
+                services.config.secrets.forms,
             )
             live.work.why = live.why
 

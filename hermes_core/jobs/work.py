@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -20,6 +20,7 @@ from hermes_core.processes import Exit, Kept, KeptEnd, Program, keep
 from hermes_core.processes.spool import Spool
 from hermes_core.tools import AsyncTool, Scope
 from hermes_core.tools.scope import plain, render
+from hermes_core.veil import ByteVeil
 
 __all__ = ["FunctionWork", "Outcome", "ProcessWork", "Work"]
 
@@ -77,12 +78,14 @@ class FunctionWork:
         output: Path,
         scope: Callable[[], Scope],
         progressed: Callable[[float | None, str], None],
+        secrets: Iterable[str] = (),
     ) -> None:
         self.job = job
         self.why = ""
         self._tool = tool
         self._path = output
         self._spool: Spool | None = None
+        self._veil = ByteVeil(secrets)
         self._open_scope = scope
         self._scope: Scope | None = None
         self._progressed = progressed
@@ -110,7 +113,7 @@ class FunctionWork:
         if self._spool is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._spool = Spool(str(self._path), OUTPUT_LIMIT)
-        self._spool.add(text.encode("utf-8", "replace"))
+        self._spool.add(self._veil.feed(text.encode("utf-8", "replace")))
 
     async def run_program(self, program: Program) -> Exit:
         """Run a program that ends with this job."""
@@ -139,6 +142,7 @@ class FunctionWork:
         self._ended = True
         cut = 0
         if self._spool is not None:
+            self._spool.add(self._veil.rest())
             self._spool.close()
             cut = self._spool.cut
         return msgspec.structs.replace(self._outcome(self._task), cut=cut)
@@ -236,6 +240,7 @@ class ProcessWork:
         output: Path,
         kill_after: float,
         kept: Kept | KeptEnd | None = None,
+        secrets: Iterable[str] = (),
     ) -> None:
         self.why = "stop" if job.stop else ""
         self._job = job
@@ -244,6 +249,7 @@ class ProcessWork:
         self._output = output
         self._kill_after = kill_after
         self._kept = kept
+        self._secrets = secrets
 
     async def run(self) -> Outcome:
         """Start it where it does not run yet, and wait for its end."""
@@ -276,6 +282,7 @@ class ProcessWork:
             kill_after=self._kill_after,
             deadline=self._job.deadline,
             label=f"job {self._job.id} {self._job.tool}",
+            secrets=self._secrets,
         )
 
     def _outcome(self, end: KeptEnd) -> Outcome:

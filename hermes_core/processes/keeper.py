@@ -1,6 +1,6 @@
 """The keeper: a shim that outlives the runtime, for one command that is a job.
 
-Started as `python -I -S keeper.py RECORD OUTPUT LIMIT KILL_AFTER DEADLINE LABEL TOKEN COMMAND …`.
+Started as `python -I -S keeper.py RECORD OUTPUT LIMIT KILL_AFTER DEADLINE LABEL TOKEN SECRETS COMMAND …`.
 
 Theory of operation. Like the shim it is a child subreaper and ends when nothing of its tree is left.
 Unlike it, it has no line to the runtime: whoever runs the runtime later finds it by RECORD, waits for
@@ -13,7 +13,8 @@ started and had not come so far then starts nothing. So a command is started onc
 DEADLINE (seconds since 1970) is kept here, so it holds also while no runtime runs. SIGTERM asks for
 the end: SIGTERM to the whole tree, SIGKILL after KILL_AFTER seconds. The record says what came first:
 `stopped` is there only where the request was obeyed before the command had exited. OUTPUT takes at
-most LIMIT bytes of stdout and stderr (see `spool`).
+most LIMIT bytes of stdout and stderr (see `spool`), without what the descriptor SECRETS names, a zero byte
+between two (see `veil`); it is read before the command begins, which never has it.
 
 Facts of the record: `boot`, `shim PID START`, `leader PID START`, `token`, `label`, `keep`; at the end
 `exit CODE` or `failed ERRNO`, `stopped request|deadline`, `cut BYTES`, `ended TIME`, `end`.
@@ -29,6 +30,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hermes_core import veil
     from hermes_core.processes import shim, spool
 else:
     sys.path.append(os.path.dirname(__file__))  # noqa: PTH120 - pathlib would double the start
@@ -55,9 +57,11 @@ class Keeper(shim.Shim):
         kill_after: float,
         label: str,
         token: str,
+        secrets: bytes,
         command: list[str],
     ) -> None:
         super().__init__(record, -1, label, token, command)
+        self.secrets = secrets
         self.line = None
         self.facts["keep"] = "yes"
         self.kill_after = kill_after
@@ -65,6 +69,7 @@ class Keeper(shim.Shim):
         self.limit = limit
         self.deadline_at = _NEVER
         self.spool: spool.Spool
+        self.veil: veil.ByteVeil
         self.pipe: int | None = None
 
     def run_until(self, deadline: float) -> None:
@@ -88,9 +93,11 @@ class Keeper(shim.Shim):
             for number in (0, 1, 2):
                 os.dup2(null, number)  # from here on only the command has the pipe
             os.close(null)
+            self.veil = _veil(self.secrets)
             if started:
                 self.watch()
             self.read(ROUNDS)
+            self.spool.add(self.veil.rest())
             self.spool.close()
             self.facts["cut"] = str(self.spool.cut)
         self.facts["ended"] = repr(time.time())
@@ -170,7 +177,7 @@ class Keeper(shim.Shim):
                 return True
             if not data:
                 return False
-            self.spool.add(data)
+            self.spool.add(self.veil.feed(data))
         return True
 
     def write_last(self) -> None:
@@ -180,10 +187,25 @@ class Keeper(shim.Shim):
             time.sleep(0.1)
 
 
+def _veil(secrets: bytes) -> veil.ByteVeil:
+    """Loaded when the command runs already: it reads what that takes no longer than it takes to write something."""
+    if not TYPE_CHECKING:
+        sys.path.append(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120 - as above
+        import veil
+    return veil.ByteVeil(one.decode("utf-8", "replace") for one in secrets.split(b"\0") if one)
+
+
+def _read(number: int) -> bytes:
+    """All that a descriptor gives; it is closed."""
+    with os.fdopen(number, "rb") as file:
+        return file.read()
+
+
 def main(arguments: list[str]) -> None:
     """Keep one command, and leave at once."""
-    record, output, limit, kill_after, deadline, label, token, *command = arguments
-    keeper = Keeper(record, output, int(limit), float(kill_after), label, token, command)
+    record, output, limit, kill_after, deadline, label, token, number, *command = arguments
+    secrets = _read(int(number))
+    keeper = Keeper(record, output, int(limit), float(kill_after), label, token, secrets, command)
     shim.prepare()  # a signal before this ends us, and nothing was claimed; one after it is in the wake-up pipe
     keeper.run_until(float(deadline))
     os._exit(0)

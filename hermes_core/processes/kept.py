@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
+import secrets as random
+import select
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
@@ -184,15 +185,17 @@ def keep(
     kill_after: float,
     deadline: float = 0.0,
     label: str = "",
+    secrets: Iterable[str] = (),
 ) -> Kept:
     """Start `program` under a keeper, at once; its end tells whether it could be started.
 
-    `record` must not be there; `output` is made anew. `deadline` in seconds since 1970, 0 for none.
+    `record` must not be there; `output` is made anew, and `secrets` do not come into it. `deadline` in seconds
+    since 1970, 0 for none.
     `ToolError` where the system refuses.
     """
     if not program.argv:
         raise ToolError("The program has no name.")
-    token = secrets.token_hex(8)
+    token = random.token_hex(8)
     changes = {**(program.env or {}), "HERMES_PROCESS": token}
     env = {key: value for key, value in {**os.environ, **changes}.items() if value is not None}
     words = [str(record.absolute()), str(output.absolute()), str(program.output_limit), repr(kill_after)]
@@ -205,8 +208,10 @@ def keep(
                 stdin = stack.enter_context(tempfile.TemporaryFile())
                 stdin.write(program.stdin)
                 stdin.seek(0)
+            told = stack.enter_context(_telling(secrets))
             child = subprocess.Popen(
-                [sys.executable, "-I", "-S", _KEEPER, *words, *program.argv],
+                [sys.executable, "-I", "-S", _KEEPER, *words, str(told), *program.argv],
+                pass_fds=(told,),
                 cwd=program.cwd,
                 env=env,
                 stdin=stdin,
@@ -218,6 +223,28 @@ def keep(
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise ToolError(f"The command cannot be started: {reason}.") from error
     return Kept(record, child.pid, tree.start_of(child.pid), child)
+
+
+@contextlib.contextmanager
+def _telling(secrets: Iterable[str]) -> Iterator[int]:
+    """A descriptor from which just these can be read; nowhere else, as words or variables would be.
+
+    What a pipe does not take at once is left out, the longest first; it is hidden when the output is read.
+    """
+    reading, writing = os.pipe()
+    try:
+        os.set_blocking(writing, False)
+        with contextlib.suppress(BlockingIOError):
+            for one in sorted(secrets, key=len):
+                text = one.encode("utf-8", "replace")
+                if len(text) < select.PIPE_BUF:  # such a piece is written whole, or not at all
+                    os.write(writing, text + b"\0")
+    finally:
+        os.close(writing)
+    try:
+        yield reading
+    finally:
+        os.close(reading)
 
 
 def attach(record: Path) -> Kept | KeptEnd | None:
