@@ -8,11 +8,13 @@ import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from hermes_core.approvals import Approval
 from hermes_core.cli.common import load_config, overrides, print_line, say
 from hermes_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hermes_core.approvals import Approval
 
 __all__ = ["INSTALL", "REMOVE"]
 
