@@ -190,6 +190,8 @@ def fitted(outgoing: Outgoing, features: Features) -> Outgoing:
     for one in outgoing.attachments:
         if not Path(one.ref).is_file():
             lost.append(f"[{one.name} is gone and was not sent.]")
+        elif not features.max_file:
+            lost.append(f"[{one.name} was not sent: no files can be sent here.]")
         elif (one.size or 0) > features.max_file:
             lost.append(f"[{one.name}, {sized(one.size or 0)}, was not sent: it is too large for here.]")
         else:

@@ -174,8 +174,10 @@ def test_what_does_not_go_along_is_said_in_the_text(tmp_path: Path) -> None:
     plain = fitted(outgoing, Features())
     assert (plain.attachments, plain.choices) == ((), ())
     assert plain.text == (
-        "look\n\n[a.txt, 5 bytes, was not sent: it is too large for here.]\n\n[b.txt is gone and was not sent.]"
+        "look\n\n[a.txt was not sent: no files can be sent here.]\n\n[b.txt is gone and was not sent.]"
     )
+    small = fitted(outgoing, Features(max_file=4))
+    assert "[a.txt, 5 bytes, was not sent: it is too large for here.]" in small.text
     able = fitted(outgoing, Features(max_file=5, buttons=True))
     assert (able.attachments, able.choices) == (files[:1], outgoing.choices)
     untouched = Outgoing("k", FakePlatform().address(), "look")

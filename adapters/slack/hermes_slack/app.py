@@ -63,14 +63,21 @@ class Handler(AsyncSocketModeHandler):
 
 def build(client: AsyncWebClient, intake: Intake, logger: logging.Logger) -> AsyncApp:
     """The app. Signatures are checked by the webhook, before a body is parsed (X3), so not once more here."""
-    return AsyncApp(
-        name="hermes",  # else it reads source files to find one
-        logger=logger,
-        client=client,
-        before_authorize=_CatchAll(intake),
-        signing_secret="",
-        request_verification_enabled=False,
-    )
+    level = logger.level
+    logger.setLevel(
+        logging.ERROR
+    )  # bolt finds SLACK_BOT_TOKEN in the environment, and warns that it is left there
+    try:
+        return AsyncApp(
+            name="hermes",  # else it reads source files to find one
+            logger=logger,
+            client=client,
+            before_authorize=_CatchAll(intake),
+            signing_secret="",
+            request_verification_enabled=False,
+        )
+    finally:
+        logger.setLevel(level)
 
 
 async def dispatch(app: AsyncApp, payload: Mapping[str, Any]) -> BoltResponse:

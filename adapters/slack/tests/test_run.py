@@ -81,6 +81,9 @@ async def running(
 async def test_hermes_run_answers_in_slack_and_stops_in_order(tmp_path: Path, slack: FakeSlack) -> None:
     async with running(tmp_path, slack) as program:
         await program.until("ready: slack")
+        assert program.said == "ready: slack\n", (
+            "the usual names of the variables are no reason for a warning"
+        )
         slack.world.say("D1", "UANN", "hello")
         await slack.until(lambda: bool(slack.texts("D1")), PATIENCE)
         await slack.until(lambda: not slack.unacked())
