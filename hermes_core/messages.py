@@ -327,7 +327,7 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
 _T = TypeVar("_T")
 
 
-def turn_key(address: Address, turn: int) -> str:
+def turn_key(address: Address, turn: int | str) -> str:
     """The key of the message that ends this turn; an adapter that shows drafts knows it beforehand."""
     return f"{address}#turn:{turn}"
 

@@ -130,7 +130,15 @@ def test_the_end_waits_for_what_the_platform_asked() -> None:
     stream, action, at = stream.step(Finished("ab"), 1.0)
     assert (action, at) == (None, 200.0)
     stream, action, at = stream.step(Tick(), 200.0)
-    assert action == Post(0, "ab", Want.FINAL_SEND)
+    assert action == Post(0, "ab", Want.FINAL_SEND, of=1)
+
+
+def test_d5_an_edit_says_nothing_about_a_post_in_doubt() -> None:
+    stream = Stream(cut, Tempo(first_chars=1), (Slot("1", "old"),), unsure=True)
+    stream, action, _ = stream.step(Finished("a" * LIMIT + "b"), 0.0)
+    assert isinstance(action, Edit)
+    _, action, _ = stream.step(Done("1"), 0.1)
+    assert action == Post(1, "b", Want.FINAL_SEND, repeat=True, of=2)
 
 
 def test_no_edit_is_made_that_changes_nothing() -> None:
@@ -224,7 +232,7 @@ def test_a_post_whose_outcome_is_unknown_says_so_when_it_is_repeated() -> None:
     stream, _, at = Stream(cut).step(Finished("text"), 0.0)
     stream, _, at = stream.step(Failed(unknown=True), 0.0)
     assert at is not None
-    assert stream.step(Tick(), at)[1] == Post(0, "text", Want.FINAL_SEND, repeat=True)
+    assert stream.step(Tick(), at)[1] == Post(0, "text", Want.FINAL_SEND, repeat=True, of=1)
 
 
 def test_a_text_is_cut_once_however_often_it_is_looked_at() -> None:

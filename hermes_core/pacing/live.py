@@ -54,8 +54,8 @@ class Live:
         self._turn = asyncio.Lock()
         self._woken = asyncio.Event()
 
-    def tell(self, event: Delta | Stopped) -> None:
-        """More text, or its break. Never blocks."""
+    def tell(self, event: Delta | Stopped | Finished) -> None:
+        """More text, its break, or its end, which `finish` then sees to. Never blocks."""
         self._step(event)
         self._woken.set()
 

@@ -128,12 +128,16 @@ Event = Delta | Finished | Stopped | Tick | Done | Refused | Failed
 
 
 class Post(msgspec.Struct, frozen=True):
-    """Post `content` as message number `index` of the stream. `repeat`: an earlier try may have worked."""
+    """Post `content` as message number `index` of the stream. `repeat`: an earlier try may have worked.
+
+    `of` is how many messages the whole text has; 0 while it is written.
+    """
 
     index: int
     content: Any
     want: Want
     repeat: bool = False
+    of: int = 0
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -259,7 +263,12 @@ class Stream(msgspec.Struct, frozen=True):
                 return self
         pause = self.tempo.every + self.tempo.slower * len(self.text) / 1000
         return msgspec.structs.replace(
-            self, slots=tuple(slots), running=None, edit_at=now + pause, failures=0, unsure=False
+            self,
+            slots=tuple(slots),
+            running=None,
+            edit_at=now + pause,
+            failures=0,
+            unsure=self.unsure and not isinstance(action, Post),  # an edit says nothing about the post
         )
 
     def _failed(self, event: Failed, now: float) -> Stream:
@@ -311,7 +320,9 @@ class Stream(msgspec.Struct, frozen=True):
         """What mends the first difference between what is shown (`slots`) and what should be (`parts`)."""
         for index, part in enumerate(parts):
             if index >= len(self.slots) or self.slots[index].id is None:
-                return Post(index, part, Want.FINAL_SEND if self.final else Want.STREAM_EDIT, self.unsure)
+                if self.final:
+                    return Post(index, part, Want.FINAL_SEND, self.unsure, len(parts))
+                return Post(index, part, Want.STREAM_EDIT, self.unsure)
             slot = self.slots[index]
             if slot.content != part and slot.id is not None:
                 return Edit(index, slot.id, part, Want.FINAL_EDIT if self.final else Want.STREAM_EDIT)

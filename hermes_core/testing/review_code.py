@@ -30,6 +30,7 @@ PUBLIC: Final = frozenset(
         "sse",
         "testing",
         "tools",
+        "writing",
     }
 )
 """The modules of `hermes_core` that a plugin may import; the others change without notice."""

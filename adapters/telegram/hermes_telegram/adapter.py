@@ -1,8 +1,8 @@
 """The adapter: one bot on Telegram.
 
 Theory of operation. It connects, for ever, and then polls, or has updates brought to its webhook. What
-comes in goes through `Intake`, what is written through `Writing`, the rest of what is shown through `Signs`;
-these live as long as the connection, which ends with `run`. One connection is the long poll's own.
+comes in goes through `Intake`, which lives as long as the connection; what is written goes through the core's
+`Writing`, which outlives it. One connection is the long poll's own.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import telegram
 from telegram.error import Conflict, InvalidToken, TelegramError
 
-from hermes_core.adapter import Broken, Drafted, Features, Gateway, Progress, Received, Sent, Shown, Working
+from hermes_core.adapter import Features, Gateway, Received, Sent, Shown
 from hermes_core.errors import ConfigError, HermesError, SendError
 from hermes_core.messages import Address, Attachment, Outgoing
-from hermes_core.pacing import Budget, Rate
+from hermes_core.pacing import Budget, Rate, Want
+from hermes_core.writing import Journal, Style, Writing
 from hermes_telegram import limits
 from hermes_telegram.client import Client, make_bot, native
 from hermes_telegram.convert import PLATFORM, Me
@@ -29,39 +31,34 @@ from hermes_telegram.files import Files
 from hermes_telegram.intake import Intake
 from hermes_telegram.memory import Memory
 from hermes_telegram.polling import FIRST_PAUSE, LONGEST_PAUSE, Polling, read
-from hermes_telegram.render import ROOM, Cutter
+from hermes_telegram.render import INTERRUPTED, REPEAT, ROOM, Cutter, one_line
 from hermes_telegram.request import Flood
 from hermes_telegram.settings import Settings, Webhook
-from hermes_telegram.signs import Signs
 from hermes_telegram.webhook import hook, watch
-from hermes_telegram.writing import Writing
 
 __all__ = ["TelegramAdapter"]
 
 log = logging.getLogger("hermes.telegram")
 
-_CONNECTING: Final = 5.0  # seconds for which a message waits for the connection before it is given back
+_CONNECTING: Final = 5.0  # seconds for which a download waits for the connection
 _UNLIMITED: Final = (Rate(1_000_000.0, burst=1_000_000),)
 
 
-class _Line:
+class _Line(msgspec.Struct, frozen=True):
     """What lives as long as one connection."""
 
-    def __init__(self, client: Client, intake: Intake, writing: Writing, signs: Signs, files: Files) -> None:
-        self.client = client
-        self.intake = intake
-        self.writing = writing
-        self.signs = signs
-        self.files = files
+    client: Client
+    intake: Intake
+    files: Files
 
 
 class TelegramAdapter:
-    """See the head of this module. `memory` outlives restarts; `webhook` is None where it polls."""
+    """See the head of this module. `folder` outlives restarts; `webhook` is None where it polls."""
 
     platform = PLATFORM
 
     def __init__(
-        self, token: str, settings: Settings, memory: Memory | None = None, webhook: Webhook | None = None
+        self, token: str, settings: Settings, folder: Path | None = None, webhook: Webhook | None = None
     ) -> None:
         self.features = Features(
             max_text=ROOM,
@@ -79,14 +76,29 @@ class TelegramAdapter:
         )
         self._token = token
         self._settings = settings
-        self._memory = memory or Memory(None)
         self._webhook = webhook
         self.handle = ""  # before Telegram has said who the bot is
+        account = token.partition(":")[0]
+        self._memory = Memory(folder / f"{account}.json" if folder else None)
+        self._cut = Cutter(pings=settings.pings)
+        self._budget = self._new_budget()  # outlives a connection: the platform does not forget either
+        self._writing = Writing(
+            Style(
+                self._cut,
+                INTERRUPTED,
+                whole=self._cut.whole,
+                repeat=REPEAT,
+                line=one_line,
+                tempo=lambda chat: limits.GROUP_TEMPO if _group(chat) else limits.TEMPO,
+                typing_every=limits.TYPING,
+                typing_after=limits.TYPING_AFTER,
+            ),
+            self._budget,
+            Journal(folder / f"{account}.drafts" if folder else None),
+        )
         self._open = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._line: _Line
-        self._budget = self._new_budget()  # outlives a connection: the platform does not forget either
-        self._answered: dict[Address, str | None] = {}  # while a turn runs: what it answers
 
     def _new_budget(self) -> Budget:
         if self._settings.paced:
@@ -103,17 +115,18 @@ class TelegramAdapter:
             me = await self._connect(bot, gateway)
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                line = self._line = self._new_line(bot, gateway, me, files)
+                client = Client(bot, self._memory, self._natively)
+                intake = Intake(gateway, client, me, self._memory, self._spawn, self._writing.heard)
+                self._line = _Line(client, intake, files)
                 self._open.set()
-                self._spawn(line.signs.run())
-                self._spawn(self._register(gateway, line.client))
-                self._spawn(line.writing.abandoned(gateway.settled))
-                self._spawn(line.writing.warm())
+                self._spawn(self._writing.run(client, gateway.settled, typing=client.typing))
+                self._spawn(self._register(gateway, client))
+                self._spawn(self._warm())
                 if self._webhook is not None:
                     await hook(bot, self._webhook)
                     gateway.ready()
                     await watch(bot, self._webhook, gateway.alive)
-                polling = Polling(bot, polls, line.intake.take, gateway.ready, gateway.alive)
+                polling = Polling(bot, polls, intake.take, gateway.ready, gateway.alive)
                 while True:
                     try:
                         await polling.run()
@@ -131,45 +144,16 @@ class TelegramAdapter:
             await files.close()
             await bot.shutdown()
 
-    def _new_line(self, bot: telegram.Bot, gateway: Gateway, me: Me, files: Files) -> _Line:
-        client = Client(bot, self._memory)
-        writing = Writing(
-            client,
-            self._budget,
-            Cutter(pings=self._settings.pings),
-            self._memory,
-            self._spawn,
-            time.monotonic,
-        )
-        intake = Intake(gateway, client, me, self._memory, self._spawn)
-        return _Line(client, intake, writing, Signs(client, self._budget, self._spawn), files)
-
     async def send(self, outgoing: Outgoing) -> Sent:
         """Deliver one message whole; waits for the chat's budget, and a while for the connection."""
-        await self._connected(SendError("Telegram is not connected.", retry_after=0.0))
-        address = outgoing.address
-        if outgoing.turn:  # the answer to a command ends no turn
-            self._line.signs.rest(address)
-        return Sent(await self._line.writing.deliver(outgoing, self._natively(address, outgoing.answers)))
+        return await self._writing.send(outgoing)
 
     def show(self, address: Address, shown: Shown) -> None:
         """Show something passing, in a task of its own."""
-        if not self._open.is_set():
-            return
-        line = self._line
-        match shown:
-            case Drafted():
-                line.signs.rest(address)
-                answers = self._natively(address, self._answered.get(address))
-                line.writing.drafted(address, shown, answers)
-            case Broken():
-                line.writing.broken(address, shown)
-            case Working():
-                self._working(address, shown.activity.state)
-            case Received():
-                self._spawn(line.signs.receipt(address, shown))
-            case Progress():
-                line.writing.progress(address, shown)
+        if not isinstance(shown, Received):
+            self._writing.show(address, shown)
+        elif self._open.is_set():
+            self._spawn(self._receipt(address, shown))
 
     async def find(self, key: str, address: Address) -> Sent | None:
         """Telegram keeps no history that a bot could ask."""
@@ -257,23 +241,37 @@ class TelegramAdapter:
                     )
                 return
 
+    async def _warm(self) -> None:
+        """Load what reads Markdown, which takes a while, before somebody waits for it."""
+        await asyncio.to_thread(self._cut, "**warm**", True)
+
     # ---- what is shown
 
     def _natively(self, address: Address, answers: str | None) -> int | None:
         """What a message answers natively. In a private chat the latest message is answered anyway."""
-        group = address.channel.startswith("-")
-        if group or self._settings.quotes == "always" or self._line.intake.newest.get(address) != answers:
+        newest = self._line.intake.newest.get(address)
+        if _group(address) or self._settings.quotes == "always" or newest != answers:
             return native(answers)
         return None
 
-    def _working(self, address: Address, state: str) -> None:
-        line = self._line
-        if state == "idle":
-            self._answered.pop(address, None)
-            line.writing.paused(address)
-        elif address not in self._answered:
-            self._answered[address] = line.intake.newest.get(address)
-        if state in ("thinking", "tool"):
-            line.signs.working(address)
-        else:
-            line.signs.rest(address)
+    async def _receipt(self, address: Address, received: Received) -> None:
+        """A reaction on the message (T6); where reactions are not allowed there is none."""
+        emoji = limits.REACTIONS.get(received.kind)
+        number = native(received.id)
+        if emoji is None or number is None:
+            return
+        wait = self._budget.ask(address.channel, Want.STREAM_EDIT)
+        if wait > 0.0:
+            await asyncio.sleep(min(wait, limits.TYPING))
+            if self._budget.ask(address.channel, Want.STREAM_EDIT) > 0.0:
+                return
+        try:
+            await self._line.client.react(address, number, emoji)
+        except SendError as error:
+            log.info("a receipt was not shown in %s: %s", address, error)
+            if error.retry_after is not None:
+                self._budget.blocked(address.channel, error.retry_after)
+
+
+def _group(address: Address) -> bool:
+    return address.channel.startswith("-")

@@ -13,8 +13,10 @@ import telegram
 from telegram.error import BadRequest, ChatMigrated, TelegramError
 
 from hermes_core.adapter import KnownCommand
+from hermes_core.errors import SendError
 from hermes_core.markup import Part
 from hermes_core.messages import Address, Attachment
+from hermes_core.writing import Place
 from hermes_telegram import limits, render
 from hermes_telegram.convert import GENERAL, message_id
 from hermes_telegram.files import is_photo, opened
@@ -60,19 +62,27 @@ def make_bot(token: str, base_url: str, silence: float = 10.0) -> tuple[telegram
 
 
 class Client:
-    """Calls of one bot."""
+    """Calls of one bot: `hermes_core.writing.Calls`, and those for what is shown beside the texts.
 
-    def __init__(self, bot: telegram.Bot, memory: Memory) -> None:
+    `natively`: the number of the message that one there answers natively, of the one that it answers.
+    """
+
+    def __init__(
+        self, bot: telegram.Bot, memory: Memory, natively: Callable[[Address, str | None], int | None]
+    ) -> None:
         self.bot = bot
         self._memory = memory
+        self._natively = natively
 
-    async def post(self, address: Address, content: Content, *, answers: int | None, repeat: bool) -> str:
+    async def post(self, place: Place, content: Content) -> str:
         """Post a message; gives its id. Entities that the platform refuses are left out (R1)."""
-        shown = render.marked(content.part) if repeat else content.part
+        address = place.address
+        shown = render.marked(content.part) if place.repeat else content.part
+        answers = self._natively(address, place.answers)
         reply = None
         if answers is not None:
             reply = telegram.ReplyParameters(answers, allow_sending_without_reply=True)
-        place: dict[str, Any] = {
+        more: dict[str, Any] = {
             "message_thread_id": int(address.thread) if address.thread not in (None, GENERAL) else None,
             "reply_parameters": reply,
             "reply_markup": render.keyboard(content.choices),
@@ -84,7 +94,7 @@ class Client:
                 part.text,
                 entities=render.entities(part) if entities else None,
                 link_preview_options=_PREVIEW,
-                **place,
+                **more,
             )
 
         async def posted(chat: int) -> telegram.Message:
@@ -92,7 +102,7 @@ class Client:
             if file is None:
                 return await _or_plain(shown, lambda entities: text(chat, shown, entities))
             try:
-                return await _or_plain(shown, lambda entities: self._file(chat, file, shown, entities, place))
+                return await _or_plain(shown, lambda entities: self._file(chat, file, shown, entities, more))
             except (BadRequest, OSError) as error:
                 why = error.message if isinstance(error, BadRequest) else "it cannot be read any more"
                 log.error("%s could not be sent: %s", file.name, why)
@@ -124,25 +134,42 @@ class Client:
         with opened(file) as content:
             return await self.bot.send_document(chat, content, disable_content_type_detection=True, **more)
 
-    async def edit(self, address: Address, id: str, content: Content) -> str:
-        """Replace what a message shows; one that shows it already is no error. `permanent`: it is gone."""
-        part = content.part
+    async def edit(self, place: Place, id: str, content: Content) -> str:
+        """Replace what a message shows; one that shows it already is no error. `permanent`: it is gone.
+
+        A text cannot become a file: it is removed, and the file is posted anew.
+        """
+        part = render.marked(content.part) if place.repeat else content.part
+        keyboard = render.keyboard(content.choices)
 
         async def once(chat: int, entities: bool) -> None:
+            marks = render.entities(part) if entities else None
             try:
+                if content.file is not None:
+                    await self.bot.edit_message_caption(
+                        chat, _number(id), caption=part.text, caption_entities=marks, reply_markup=keyboard
+                    )
+                    return
                 await self.bot.edit_message_text(
                     part.text,
                     chat,
                     _number(id),
-                    entities=render.entities(part) if entities else None,
+                    entities=marks,
                     link_preview_options=_PREVIEW,
-                    reply_markup=render.keyboard(content.choices),
+                    reply_markup=keyboard,
                 )
             except BadRequest as error:
                 if _UNCHANGED not in error.message.lower():
                     raise
 
-        await self._call(address, lambda chat: _or_plain(part, lambda entities: once(chat, entities)))
+        try:
+            await self._call(
+                place.address, lambda chat: _or_plain(part, lambda entities: once(chat, entities))
+            )
+        except SendError as error:
+            if content.file is not None and error.permanent:
+                await self.delete(place, id)
+            raise
         return id
 
     async def pressed(self, query: str, note: str = "") -> None:
@@ -155,9 +182,9 @@ class Client:
         except TelegramError as error:
             log.info("the press of a button could not be answered: %s", error)
 
-    async def delete(self, address: Address, id: str) -> str:
+    async def delete(self, place: Place, id: str) -> str:
         """Remove a message."""
-        await self._call(address, lambda chat: self.bot.delete_message(chat, _number(id)))
+        await self._call(place.address, lambda chat: self.bot.delete_message(chat, _number(id)))
         return id
 
     async def typing(self, address: Address) -> None:

@@ -36,7 +36,7 @@ What = Taken | Edited | Pressed
 
 
 class Intake:
-    """What comes in over one connection. `spawn` begins a task that ends with it."""
+    """What comes in over one connection. `spawn` begins a task that ends with it; `heard` is told of each message."""
 
     def __init__(
         self,
@@ -45,12 +45,14 @@ class Intake:
         me: Me,
         memory: Memory,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        heard: Callable[[Address, str], None],
     ) -> None:
         self._gateway = gateway
         self._client = client
         self._me = me
         self._memory = memory
         self._spawn = spawn
+        self._heard = heard
         self._continued: OrderedDict[tuple[Address, str, str], float] = OrderedDict()
         self.newest: OrderedDict[Address, str] = OrderedDict()  # the latest message of each
 
@@ -93,6 +95,7 @@ class Intake:
                     case Pressed():
                         await self._press(what)
                     case Taken(message=message):
+                        self._heard(message.address, message.id)
                         self.newest[message.address] = message.id
                         self.newest.move_to_end(message.address)
                         if len(self.newest) > _REMEMBERED:

@@ -63,15 +63,13 @@ class TelegramPlugin:
     def _open(self, options: Mapping[str, Any]) -> Adapter:
         """Options: `data_dir` (a folder; without it a restart forgets drafts and moved groups)."""
         from hermes_telegram.adapter import TelegramAdapter
-        from hermes_telegram.memory import Memory
 
         token = self._settings.token()
         if self._settings.mode == "webhook":
             self._webhook = Webhook.of(self._public_url, token)
         data_dir = options.get("data_dir")
-        name = f"{token.partition(':')[0]}.json"
-        memory = Memory(Path(data_dir) / "telegram" / name if data_dir else None)
-        self._adapter = TelegramAdapter(token, self._settings, memory, self._webhook)
+        folder = Path(data_dir) / "telegram" if data_dir else None
+        self._adapter = TelegramAdapter(token, self._settings, folder, self._webhook)
         return self._adapter
 
     async def _brought(self, request: Request) -> Response:

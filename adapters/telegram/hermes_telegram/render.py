@@ -24,6 +24,7 @@ __all__ = [
     "entities",
     "keyboard",
     "marked",
+    "one_line",
 ]
 
 REPEAT: Final = "↻ (may be a repeat)\n\n"
@@ -38,6 +39,11 @@ class Content(msgspec.Struct, frozen=True):
     part: Part
     choices: tuple[Choice, ...] = ()
     file: Attachment | None = None
+
+    @property
+    def words(self) -> str:
+        """See `hermes_core.writing.Content`."""
+        return self.part.text
 
 
 class Cutter:
@@ -55,7 +61,7 @@ class Cutter:
         tree, dialect = (parse(text), self._final) if final else (plain(text), self._draft)
         return [Content(part) for part in split(tree, dialect, ROOM)]
 
-    def whole(self, outgoing: Outgoing, *, drafted: bool) -> Cut:
+    def whole(self, outgoing: Outgoing, drafted: bool) -> Cut:
         """The text of `outgoing` with its buttons and files.
 
         A text that is short enough is the caption of the first file, unless it is `drafted` already: a
@@ -75,6 +81,11 @@ class Cutter:
             return [*shown, *files]
 
         return cut
+
+
+def one_line(text: str, final: bool) -> Sequence[Content]:
+    """The line of a job, as it was written."""
+    return [Content(Part(text[:TEXT]))] if text.strip() else []
 
 
 def entities(part: Part) -> list[telegram.MessageEntity]:

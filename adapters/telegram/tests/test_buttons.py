@@ -160,7 +160,14 @@ async def test_the_time_of_a_press_is_when_it_comes_in_and_it_answers_nothing_na
 
     async with asyncio.TaskGroup() as group:
         me, place = Me(42, "hermes_bot"), Memory(None)
-        intake = Intake(cast("Any", Keeper()), cast("Any", Answering()), me, place, group.create_task)
+        intake = Intake(
+            cast("Any", Keeper()),
+            cast("Any", Answering()),
+            me,
+            place,
+            group.create_task,
+            lambda address, message: None,
+        )
         under = {"message_id": 3, "date": 1, "text": "Shall I?", "chat": {"id": 7, "type": "private"}}
         query = {"id": "q9", "chat_instance": "1", "data": "yes", "message": under}
         query["from"] = {"id": 7, "is_bot": False, "first_name": "Ann"}

@@ -52,7 +52,7 @@ async def test_when_telegram_is_gone_for_a_while_nothing_is_lost_and_the_draft_g
         await house.up()
         telegram.say("before")
         await telegram.shown("Late")
-        noted = tmp_path / "telegram" / "42.json"
+        noted = tmp_path / "telegram" / "42.drafts"
         async with asyncio.timeout(5):
             while not (noted.exists() and b'"ids":["' in noted.read_bytes()):  # until it knows the message
                 await asyncio.sleep(0.01)

@@ -15,7 +15,6 @@ from hermes_core.testing.adapter_contract import AdapterContract
 from hermes_core.testing.driver import Driver, Impossible, Post
 from hermes_core.testing.platforms.telegram import Fault, Refusal, TelegramServer, flood
 from hermes_telegram.adapter import TelegramAdapter
-from hermes_telegram.memory import Memory
 from hermes_telegram.settings import Settings
 
 ANN: Final = 7
@@ -41,7 +40,7 @@ class TelegramDriver:
 
     def open(self, folder: Path) -> Adapter:
         settings = Settings(base_url=self._telegram.base_url, paced=False, quotes="always")
-        return TelegramAdapter(self._telegram.token, settings, Memory(folder / "telegram.json"))
+        return TelegramAdapter(self._telegram.token, settings, folder)
 
     def person(self, name: str) -> str:
         return {"ann": "7", "ben": "8"}[name]

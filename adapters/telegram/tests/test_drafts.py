@@ -13,8 +13,8 @@ from hermes_core.messages import Address, ToolCall
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.telegram import Fault, Limits, Refusal, TelegramServer, flood
 from hermes_core.tools import Tool, tool
+from hermes_core.writing import Doubt, Draft, Journal
 from hermes_telegram.client import make_bot
-from hermes_telegram.memory import Draft, Memory
 
 
 @tool
@@ -255,8 +255,9 @@ async def test_d5_a_text_whose_first_message_may_be_out_when_it_is_killed_comes_
         await house.up()
         telegram.say("tell me")
         await telegram.shown("The beginning")
-    memory = Memory(tmp_path / "telegram" / "42.json")  # killed before Telegram's answer was read
-    memory.showing("telegram:42:7", Draft(1, (), "The beginning", posting=True))
+    journal = Journal(tmp_path / "telegram" / "42.drafts")  # killed before Telegram's answer was read
+    doubt = Doubt("The beginning", 0.0)
+    journal.note(Draft("telegram:42:7", "telegram:42:7#turn:1", text="The beginning", doubt=doubt))
     async with open_house(["The **whole** story."], store=Kept()) as house:
         await telegram.shown("↻ (may be a repeat)\n\nThe whole story.")
         await house.settled()
@@ -267,14 +268,14 @@ async def test_r3_a_draft_that_no_turn_goes_on_with_is_closed_though_nobody_says
     open_house: Any, telegram: TelegramServer, tmp_path: Path
 ) -> None:
     half, whole = await two_texts(telegram)
-    memory = Memory(tmp_path / "telegram" / "42.json")
-    memory.showing("telegram:42:7", Draft(5, (half,), "Half of it"))
-    memory.showing("telegram:42:8", Draft(6, (whole,)))
+    journal = Journal(tmp_path / "telegram" / "42.drafts")
+    journal.note(Draft("telegram:42:7", "telegram:42:7#turn:5", ids=(half,), text="Half of it"))
+    journal.note(Draft("telegram:42:8", "telegram:42:8#turn:6", ids=(whole,), whole=True))
     async with open_house() as house:
         await house.up()
         await telegram.shown("Half of it\n\n✂ interrupted")
     assert telegram.texts(8) == ["All of it"]
-    assert not any(draft.text for draft in Memory(tmp_path / "telegram" / "42.json").drafts().values())
+    assert not any(draft.text for draft in Journal(tmp_path / "telegram" / "42.drafts").drafts())
 
 
 async def test_r3_a_reply_that_was_whole_as_it_was_drafted_is_not_taken_for_a_half_one_later(
@@ -288,8 +289,8 @@ async def test_r3_a_reply_that_was_whole_as_it_was_drafted_is_not_taken_for_a_ha
         hold.release()
         await house.settled()
     assert not telegram.called("editMessageText")
-    drafts = Memory(tmp_path / "telegram" / "42.json").drafts()
-    assert [(draft.text, len(draft.ids)) for draft in drafts.values()] == [("", 1)]
+    drafts = Journal(tmp_path / "telegram" / "42.drafts").drafts()
+    assert [(draft.text, len(draft.ids)) for draft in drafts] == [("", 1)]
     async with open_house() as house:
         await house.up()
         telegram.say("and now?")

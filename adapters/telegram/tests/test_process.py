@@ -17,6 +17,7 @@ import pytest
 from hermes_core.http import serve
 from hermes_core.testing.platforms.telegram import TelegramServer
 from hermes_core.testing.platforms.telegram_wire import Answer, Incoming, Listener, post
+from hermes_core.writing import Draft, Journal
 from hermes_telegram.settings import PATH, Webhook
 
 TOKEN = "42:test-token"
@@ -71,18 +72,17 @@ class Hermes:
                 env=self._environ, stdin=asyncio.subprocess.DEVNULL, stdout=err, stderr=err,
             )  # fmt: skip
 
-    def _drafts(self) -> list[dict[str, Any]]:
-        file = self.file.parent / "data" / "telegram" / "42.json"
-        return list(json.loads(file.read_bytes())["drafts"].values()) if file.exists() else []
+    def _drafts(self) -> list[Draft]:
+        return Journal(self.file.parent / "data" / "telegram" / "42.drafts").drafts()
 
     def unfinished(self) -> bool:
         """Whether a text is noted that is still written."""
-        return any(one["text"] for one in self._drafts())
+        return any(one.text for one in self._drafts())
 
     async def noted(self) -> None:
         """Wait until the program has noted the message in which it writes."""
         async with asyncio.timeout(10):
-            while not any(one["ids"] for one in self._drafts()):
+            while not any(one.ids for one in self._drafts()):
                 await asyncio.sleep(0.01)
 
     async def end(self, number: int) -> int:

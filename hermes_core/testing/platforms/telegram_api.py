@@ -7,6 +7,7 @@ import itertools
 import json
 import time
 from collections import defaultdict, deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,8 +32,10 @@ __all__ = ["ANN", "BotAPI"]
 
 ANN: Final = 7  # the person who writes where nobody else is named; also the id of her private chat
 _PACED: Final = frozenset(
-    {"sendMessage", "sendPhoto", "sendDocument", "editMessageText", "deleteMessage", "sendChatAction"}
+    {"sendMessage", "sendPhoto", "sendDocument", "editMessageText", "editMessageCaption"}
+    | {"deleteMessage", "sendChatAction"}
 )
+Checked = Callable[[], tuple[str, list[dict[str, Any]]]]
 _REACTIONS: Final = frozenset("👍👎🔥🎉🤔👌👀⚡🫡✍")
 
 
@@ -301,21 +304,30 @@ class BotAPI:
         return True
 
     async def _on_editmessagetext(self, parameters: dict[str, Any], gone: asyncio.Event) -> Any:
+        return self._edit(
+            parameters, "text", lambda: check_text(parameters.get("text"), parameters.get("entities"))
+        )
+
+    async def _on_editmessagecaption(self, parameters: dict[str, Any], gone: asyncio.Event) -> Any:
+        return self._edit(parameters, "caption", lambda: media.checked_caption(parameters))
+
+    def _edit(self, parameters: dict[str, Any], what: str, checked: Checked) -> Any:
         _, message = self._own(parameters, "edit")
-        if "text" not in message:
-            raise Refusal(400, "Bad Request: there is no text in the message to edit")
-        text, entities = check_text(parameters.get("text"), parameters.get("entities"))
+        if ("text" in message) != (what == "text"):
+            raise Refusal(400, f"Bad Request: there is no {what} in the message to edit")
+        text, marks = checked()
+        entities = "entities" if what == "text" else "caption_entities"
         keyboard = check_keyboard(parameters.get("reply_markup"))
-        shown = (message["text"], message["entities"], message.pop("reply_markup", None))
+        shown = (message.get(what, ""), message.get(entities, []), message.pop("reply_markup", None))
         if keyboard is not None:
             message["reply_markup"] = keyboard
-        if (text, entities, keyboard) == shown:
+        if (text, marks, keyboard) == shown:
             raise Refusal(
                 400,
                 "Bad Request: message is not modified: specified new message content and reply markup are exactly "
                 "the same as a current content and reply markup of the message",
             )
-        message |= {"text": text, "entities": entities, "edit_date": int(time.time())}
+        message |= {what: text, entities: marks, "edit_date": int(time.time())}
         return message
 
     async def _on_deletemessage(self, parameters: dict[str, Any], gone: asyncio.Event) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from hermes_core.testing.platforms.telegram_rules import Refusal, check_text
 from hermes_core.testing.platforms.telegram_wire import Upload
 
-__all__ = ["MAX_DOWNLOAD", "MAX_UPLOAD", "content"]
+__all__ = ["MAX_DOWNLOAD", "MAX_UPLOAD", "checked_caption", "content"]
 
 MAX_DOWNLOAD: Final = 20 * 1024 * 1024
 MAX_UPLOAD: Final = 50 * 1024 * 1024
@@ -36,9 +36,17 @@ def content(kind: str, parameters: Mapping[str, Any], file_id: str, largest: int
         fields: dict[str, Any] = {"photo": [{**kept, "width": 90, "height": 90}]}
     else:
         fields = {"document": {**kept, "file_name": upload.name, "mime_type": upload.media_type}}
-    if parameters.get("caption"):
-        if len(parameters["caption"]) > MAX_CAPTION:
-            raise Refusal(400, "Bad Request: message caption is too long")
-        caption, entities = check_text(parameters["caption"], parameters.get("caption_entities"))
+    caption, entities = checked_caption(parameters)
+    if caption:
         fields |= {"caption": caption, "caption_entities": entities}
     return fields
+
+
+def checked_caption(parameters: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    """Caption and entities as they are kept; a file may have none."""
+    caption = parameters.get("caption")
+    if not caption:
+        return "", []
+    if len(caption) > MAX_CAPTION:
+        raise Refusal(400, "Bad Request: message caption is too long")
+    return check_text(caption, parameters.get("caption_entities"))
