@@ -60,8 +60,12 @@ class Intake:
         found = delivered(payload, self._me)
         if found is not None:
             address = found.message.address if isinstance(found, Incoming) else found.address
-            async with self.held(address.channel):
-                await self._into(found)
+            lock = self._line_up(address.channel)
+            try:
+                async with lock:
+                    await self._into(found)
+            finally:
+                self._leave(address.channel)
 
     async def take_held(self, payload: Mapping[str, Any]) -> None:
         """Take an event of a channel that the caller has `held`; returns when it is kept."""
@@ -72,17 +76,25 @@ class Intake:
     @contextlib.asynccontextmanager
     async def held(self, channel: str) -> AsyncGenerator[None, None]:
         """Wait for those who came before in this channel, and let those who come later wait."""
+        lock = self._line_up(channel)
+        try:
+            async with lock:
+                yield
+        finally:
+            self._leave(channel)
+
+    def _line_up(self, channel: str) -> asyncio.Lock:
+        """The lock of this channel, which is fair: first come, first in. Whoever took it leaves afterwards."""
         lock = self._locks.get(channel)
         if lock is None:
             lock = self._locks[channel] = asyncio.Lock()
         self._waiting[channel] = self._waiting.get(channel, 0) + 1
-        try:
-            async with lock:  # fair: first come, first in
-                yield
-        finally:
-            self._waiting[channel] -= 1
-            if not self._waiting[channel]:
-                del self._waiting[channel], self._locks[channel]
+        return lock
+
+    def _leave(self, channel: str) -> None:
+        self._waiting[channel] -= 1
+        if not self._waiting[channel]:
+            del self._waiting[channel], self._locks[channel]
 
     async def _into(self, found: Incoming | Change | Removal) -> None:
         match found:
