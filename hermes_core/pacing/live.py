@@ -51,6 +51,7 @@ class Live:
         self._clock = clock
         self._action: Action | None = None
         self._at: float | None = None
+        self._why: SendError | None = None  # it is hopeless
         self._turn = asyncio.Lock()
         self._woken = asyncio.Event()
 
@@ -70,13 +71,14 @@ class Live:
         """Make the platform show exactly the whole `text`; gives the ids of its messages.
 
         Waits as long as the platform wants, for this destination only. May be called again with the same
-        text, and then mends what is missing. `SendError` (permanent) if nothing is taken here any more.
+        text, and then mends what is missing. `SendError` (permanent) if nothing is taken here any more, with
+        the platform's own reason.
         """
         self._step(Finished(text))
         self._woken.set()
         await self._go(lambda: self.stream.finished)
         if self.stream.hopeless:
-            raise SendError("This conversation takes no messages any more.", permanent=True)
+            raise self._why or SendError("This conversation takes no messages any more.", permanent=True)
         return self.stream.ids
 
     async def _go(self, enough: Callable[[], bool]) -> None:
@@ -114,6 +116,7 @@ class Live:
     def _failed(self, action: Action, error: SendError) -> Event:
         if error.permanent:
             hopeless = isinstance(action, Post)
+            self._why = error if hopeless else None
             return Failed(gone=not hopeless, hopeless=hopeless)
         log.warning("a call for %s failed: %s", self._destination, error)
         if error.retry_after is not None:

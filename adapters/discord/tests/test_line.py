@@ -236,7 +236,7 @@ async def test_a_pause_that_its_front_door_asks_for_is_kept_and_no_ban(
 
 
 async def test_a_person_who_takes_no_messages_does_not_hold_the_others(
-    tmp_path: Path, discord: FakeDiscord
+    tmp_path: Path, discord: FakeDiscord, caplog: pytest.LogCaptureFixture
 ) -> None:
     closed, open_ = discord.direct("ann"), discord.direct("bob")
     discord.closed_to[closed] = (403, 50007)
@@ -246,6 +246,7 @@ async def test_a_person_who_takes_no_messages_does_not_hold_the_others(
         assert await bench.heard(open_) == ["you said: hello"]
         await until(lambda: bench.runtime.services.outbox.empty(bench.address(closed)))
         assert discord.texts(closed) == []
+    assert "403 50007 Cannot send messages to this user" in caplog.text
 
 
 async def test_case_34_a_long_pause_parks_one_channel_only(tmp_path: Path, discord: FakeDiscord) -> None:

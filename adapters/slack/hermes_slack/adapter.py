@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ from hermes_core.adapter import Broken, Drafted, Features, Gateway, Progress, Re
 from hermes_core.errors import ConfigError, HermesError
 from hermes_core.messages import Address, Attachment, Outgoing
 from hermes_core.pacing import Budget
-from hermes_core.route import Request, Response
+from hermes_core.route import Problem, Request, Response
 from hermes_slack import socket, webhook
 from hermes_slack.app import build
 from hermes_slack.client import Client
@@ -41,6 +42,9 @@ from hermes_slack.writing import Writing
 __all__ = ["App", "SlackAdapter"]
 
 _TIMEOUT: Final = 30.0  # seconds for one call
+_SAID_AGAIN: Final = 300.0  # seconds between two complaints about calls with a wrong signature
+
+log = logging.getLogger("hermes.slack")
 
 
 class App(msgspec.Struct, frozen=True):
@@ -85,6 +89,7 @@ class SlackAdapter:
         self._files: Files | None = None
         self._passing: Passing | None = None
         self._writing: Writing | None = None
+        self._complained = -_SAID_AGAIN  # when a call with a wrong signature was last told of
 
     async def run(self, gateway: Gateway) -> None:
         """Connect and deliver until cancelled; see `Adapter.run`.
@@ -163,7 +168,18 @@ class SlackAdapter:
 
     async def webhook(self, request: Request) -> Response:
         """Answer `POST /slack/events`: events, slash commands and interactivity (X3)."""
-        return await webhook.answer(request, self._app.signing_secret, self._bolt, self._wall())
+        now = self._wall()
+        try:
+            return await webhook.answer(request, self._app.signing_secret, self._bolt, now)
+        except Problem as problem:
+            if problem.status == HTTPStatus.UNAUTHORIZED and now - self._complained >= _SAID_AGAIN:
+                self._complained = now
+                log.error(
+                    "a call of /slack/events was refused (401): its signature is missing, wrong or too old. If it "
+                    "was Slack's: is the signing secret that of this app, does the proxy leave body and headers "
+                    "as they are, and is the clock of this machine right?"
+                )
+            raise
 
     def _writing_of_this_loop(self) -> Writing:
         if self._writing is None:

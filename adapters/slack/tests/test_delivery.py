@@ -217,7 +217,9 @@ async def test_a_draft_that_somebody_removed_is_posted_anew(tmp_path: Path, slac
         await house.says(["a text that is long enough and its end"], "D1")
 
 
-async def test_a_channel_that_takes_nothing_holds_up_nobody_else(tmp_path: Path, slack: FakeSlack) -> None:
+async def test_a_channel_that_takes_nothing_holds_up_nobody_else_and_the_log_says_why(
+    tmp_path: Path, slack: FakeSlack, caplog: pytest.LogCaptureFixture
+) -> None:
     async with House(tmp_path, slack) as house:
         slack.world.channel("C2").archived = True
         slack.world.say("C2", "UANN", "<@U0AGENT> hello")
@@ -225,6 +227,7 @@ async def test_a_channel_that_takes_nothing_holds_up_nobody_else(tmp_path: Path,
         slack.world.say("D1", "UANN", "hello")
         await house.says(["you said: hello"], "D1")
         assert slack.called("chat.postMessage")[0].answer == {"ok": False, "error": "is_archived"}
+    assert "cannot be delivered: Slack does not take this message: is_archived" in caplog.text
 
 
 async def test_a_key_is_found_by_another_run_once_all_of_its_text_stands_there_d5(slack: FakeSlack) -> None:

@@ -215,7 +215,7 @@ async def test_d5_a_send_that_was_refused_for_now_is_made_again_without_a_mark(
 
 
 async def test_a_person_who_blocked_the_bot_is_given_up_and_others_are_served(
-    open_house: Any, telegram: TelegramServer
+    open_house: Any, telegram: TelegramServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     telegram.chat(8).blocked = True
     async with open_house() as house:
@@ -227,6 +227,23 @@ async def test_a_person_who_blocked_the_bot_is_given_up_and_others_are_served(
         await telegram.shown("you said: hello")
         await house.settled()
     assert len(telegram.called("sendMessage", 8)) == 1
+    assert "bot was blocked by the user" in caplog.text
+
+
+async def test_who_blocks_the_bot_while_it_writes_is_given_up_too_and_the_log_says_why(
+    open_house: Any, telegram: TelegramServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    hold = Hold()
+    telegram.chat(8)
+    async with open_house([["Half of it", hold, " and the rest"]]) as house:
+        await house.up()
+        telegram.say("go on", chat=8, user=8)
+        await telegram.shown("Half of it", 8)
+        telegram.chat(8).blocked = True
+        hold.release()
+        await house.settled(8)
+    assert len(telegram.called("sendMessage", 8)) <= 2
+    assert "bot was blocked by the user" in caplog.text
 
 
 async def test_e11_r4_a_name_with_an_at_rings_at_nobody(open_house: Any, telegram: TelegramServer) -> None:
