@@ -81,9 +81,10 @@ class Conversation:
             raise
 
     async def _load(self) -> None:
-        record = await self._services.store.conversation(self.address)
-        turns = await self._services.store.history(self.address)
-        notes = await self._services.store.notes(self.address)
+        store = self._services.store
+        record, turns, notes = await asyncio.gather(
+            store.conversation(self.address), store.history(self.address), store.notes(self.address)
+        )
         self.mode = record.busy or self._settings.busy
         self._context = [(turn.number, turn) for turn in turns]
         self.state.turns, self.state.replies = record.turns, record.replies

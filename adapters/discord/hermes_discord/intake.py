@@ -146,9 +146,7 @@ class Intake:
             address = address or await self.address(message.channel)
             taken = convert.message_of(message, address, self.me)
             guild = getattr(message.guild, "id", None) or getattr(message.channel, "guild_id", None)
-            await self._notebook.meet(
-                channel, str(address), str(guild) if guild else None, str(message.id - 1)
-            )
+            self._notebook.meet(channel, str(address), str(guild) if guild else None, str(message.id - 1))
             remember(self.latest, address, message.id)
             await self._gateway.receive(taken)
         self._notebook.seen(channel, str(message.id))

@@ -3,14 +3,15 @@
 Per channel the id of the last message that was seen (D8), the ids of messages whose text was still being
 written (R3), and the nonces of our latest messages (D5). A number that is too old costs one look at a known
 message, never a message: the store knows what it has. So these are written a moment later. What nobody else
-knows is written at once: that there is a channel, and that a text is being written.
+knows is written at once: that there is a channel, as a line at the end of a file beside the notebook that lasts
+until the notebook is written; and that a text is being written.
 """
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -45,15 +46,20 @@ T = TypeVar("T")
 class Notebook:
     """`path` None: nothing is kept. A file that cannot be read is begun anew, and that is logged.
 
-    What must be on the disk before a message goes out is in a small file of its own, `drafts.json` beside it.
+    What must be on the disk before a message goes out is in small files of their own, `drafts.json` and `met.jsonl`
+    beside it.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._beside = path.with_name("drafts.json") if path is not None else None
+        self._met = path.with_name("met.jsonl") if path is not None else None
         self._pages = _read(path, _Pages, _Pages())
         self._drafts = _read(self._beside, Drafts, {})
         self._dirty = False
+        for channel, known in _lines(self._met):
+            self._pages.channels.setdefault(channel, known)
+            self._dirty = True
         self._dirty_drafts = False
 
     def channels(self) -> list[tuple[str, Known]]:
@@ -64,20 +70,18 @@ class Notebook:
         """What is known of this channel; None where the agent was never spoken to."""
         return self._pages.channels.get(channel)
 
-    async def meet(self, channel: str, address: str, guild: str | None, before: str) -> None:
+    def meet(self, channel: str, address: str, guild: str | None, before: str) -> None:
         """The agent is spoken to in this channel; what comes after message `before` is to be taken up.
 
-        Of a channel that is new it returns when that is on the disk: nothing else would lead a new process to
-        it. All that are met at the same time share one write.
+        A channel that is new is in a file when this returns: nothing else would lead a new process to it.
         """
         if channel in self._pages.channels:
             return
-        self._pages.channels[channel] = Known(address, guild, before)
+        known = self._pages.channels[channel] = Known(address, guild, before)
         if len(self._pages.channels) > MOST:
             del self._pages.channels[next(iter(self._pages.channels))]
         self._dirty = True
-        await asyncio.sleep(0)
-        self.write()
+        _append(self._met, (channel, known))
 
     def seen(self, channel: str, id: str) -> None:
         """Message `id` of a known channel needs no second look."""
@@ -127,6 +131,8 @@ class Notebook:
         """Write what has changed; a disk that refuses is logged, and asked again with the next change."""
         if self._dirty:
             self._dirty = not _write(self._path, self._pages)
+            if not self._dirty and self._met is not None:
+                self._met.unlink(missing_ok=True)
         if self._dirty_drafts:
             self._dirty_drafts = not _write(self._beside, self._drafts)
 
@@ -139,6 +145,31 @@ def _read(path: Path | None, kind: type[T], nothing: T) -> T:
     except (OSError, msgspec.DecodeError) as error:
         log.warning("%s cannot be read and is begun anew: %s", path.name, error)
         return nothing
+
+
+def _lines(path: Path | None) -> Iterator[tuple[str, Known]]:
+    """What the lines of this file say. One that a crash cut off says nothing: its message was not taken yet."""
+    if path is None or not path.exists():
+        return
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        log.warning("%s cannot be read: %s", path.name, error)
+        return
+    for line in lines:
+        with contextlib.suppress(msgspec.DecodeError):
+            yield msgspec.json.decode(line, type=tuple[str, Known])
+
+
+def _append(path: Path | None, line: object) -> None:
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            file.write(b"\n" + msgspec.json.encode(line))  # in front: the line before may be cut off
+    except OSError as error:
+        log.warning("%s cannot be written: %s", path.name, error)
 
 
 def _write(path: Path | None, content: object) -> bool:

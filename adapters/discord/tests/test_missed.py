@@ -46,7 +46,7 @@ async def test_d8_what_is_older_than_catch_up_is_counted_and_said_not_answered(
     store, chat = MemoryStore(), discord.direct()
     first = await discord.say(chat, "ann", "long ago", told=False, ago=9000.0)
     book = Notebook(tmp_path / "discord" / "notebook.json")
-    await book.meet(chat, f"discord:{discord.me['id']}:{chat}", None, first)
+    book.meet(chat, f"discord:{discord.me['id']}:{chat}", None, first)
     book.write()
     await discord.say(chat, "ann", "are you there?", told=False, ago=8000.0)
     await discord.say(chat, "ann", "hello?", told=False, ago=7000.0)
@@ -248,7 +248,7 @@ async def test_d8_of_many_known_channels_only_those_with_news_are_read(
 async def test_d8_a_channel_that_was_deleted_is_looked_for_once(tmp_path: Path, discord: FakeDiscord) -> None:
     gone = discord.direct("ann")
     book = Notebook(tmp_path / "discord" / "notebook.json")
-    await book.meet(gone, f"discord:{discord.me['id']}:{gone}", None, "1")
+    book.meet(gone, f"discord:{discord.me['id']}:{gone}", None, "1")
     book.write()
     del discord.world.channels[gone]
     store, other = MemoryStore(), discord.direct("bob")

@@ -54,10 +54,10 @@ def test_a_text_is_found_only_when_all_of_its_messages_are() -> None:
     assert complete("k", {nonce("k", 0, 0): "7"}) is None  # it was still being written
 
 
-async def test_the_notebook_reads_what_it_wrote(tmp_path: Path) -> None:
+def test_the_notebook_reads_what_it_wrote(tmp_path: Path) -> None:
     path = tmp_path / "discord" / "notebook.json"
     book = Notebook(path)
-    await book.meet("1", "discord:9:1", "8", "100")
+    book.meet("1", "discord:9:1", "8", "100")
     book.seen("1", "99")
     book.seen("1", "1000")
     book.seen("2", "1")  # nobody spoke to the agent there
@@ -81,10 +81,30 @@ def test_a_broken_notebook_is_begun_anew(tmp_path: Path) -> None:
     assert Notebook(path).unfinished() == []
 
 
-async def test_a_notebook_keeps_the_channels_in_which_something_happened_last() -> None:
+def test_a_channel_that_was_just_met_is_known_after_a_crash_at_any_byte(tmp_path: Path) -> None:
+    path = tmp_path / "discord" / "notebook.json"
+    met = path.with_name("met.jsonl")
+    Notebook(path).meet("1", "discord:9:1", None, "100")
+    whole = met.read_bytes()
+    for cut_off in range(len(whole) + 1):
+        met.write_bytes(whole + whole[:cut_off].replace(b'"1"', b'"2"'))
+        book = Notebook(path)
+        book.meet("3", "discord:9:3", None, "300")
+        assert {"1", "3"} <= {channel for channel, _ in Notebook(path).channels()}
+    book.seen("1", "400")
+    book.write()
+    assert not met.exists()
+    assert {channel: known.last for channel, known in Notebook(path).channels()} == {
+        "1": "400",
+        "2": "100",
+        "3": "300",
+    }
+
+
+def test_a_notebook_keeps_the_channels_in_which_something_happened_last() -> None:
     book = Notebook(None)
     for number in range(MOST + 1):
-        await book.meet(str(number), f"discord:9:{number}", None, "1")
+        book.meet(str(number), f"discord:9:{number}", None, "1")
         if number == 1:
             book.seen("0", "2")
     assert book.known("1") is None
