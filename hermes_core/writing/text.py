@@ -226,7 +226,8 @@ class Text:
             if isinstance(error, Gone):
                 self._renew(place)
                 raise again(error) from error
-            if self._first and action.index == 0 and not repeat and not error.permanent:
+            again_at_once = error.retry_after == 0.0  # it is cut in another way, or has another place
+            if self._first and action.index == 0 and not (repeat or error.permanent or again_at_once):
                 if error.retry_after is not None:
                     self._desk.budget.blocked(self._desk.style.destination(self.address), error.retry_after)
                 raise Unsent(error) from error

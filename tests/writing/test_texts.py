@@ -178,6 +178,32 @@ def test_d5_a_first_message_that_is_certainly_not_taken_is_given_back_to_the_out
     run(main())
 
 
+def test_d5_a_message_whose_sender_was_interrupted_goes_on_where_it_was() -> None:
+    async def main() -> None:
+        house = House(wall := Wall(["ok", "parked"], asked=False))
+        async with house.connected():
+            outgoing = Outgoing("wall:me:room#turn:1", HERE, "One text of two messages.", turn="1")
+            sender = asyncio.create_task(house.writing.send(outgoing))
+            await until(lambda: len(wall.calls) == 2)
+            await asyncio.sleep(0.1)
+            sender.cancel()
+            await asyncio.wait({sender})
+            await house.send(outgoing)
+            assert [one.sheet.words for one in wall.messages.values()] == ["One text of two mess", "ages."]
+
+    run(main())
+
+
+def test_a_platform_that_wants_a_message_otherwise_is_asked_again_at_once() -> None:
+    async def main() -> None:
+        house = House(wall := Wall(["otherwise"]))
+        async with house.connected():
+            await house.writing.send(Outgoing("c", HERE, "Hello."))
+        assert wall.calls == ["post", "post"]
+
+    run(main())
+
+
 def test_texts_outlive_a_connection_and_go_on_with_the_next_one() -> None:
     async def main() -> None:
         house = House(wall := Wall(["ok", "after"]))

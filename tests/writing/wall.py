@@ -90,6 +90,7 @@ class Wall:
         self.typed: list[Address] = []
         self.died = asyncio.Event()
         self.journal = b""
+        self.steps = 0  # tool calls of the turn, which the store knows
         self._file = file
         self.find = self._find if asked else None
         self._ids = itertools.count(1)
@@ -166,6 +167,8 @@ class Wall:
             raise SendError("cut before", unknown=True)
         if fault == "fault":
             raise RuntimeError("a fault of the adapter")
+        if fault == "otherwise":
+            raise SendError("cut it in another way", retry_after=0.0)
         if fault == "gone" and name == "post":
             raise Gone("it was removed")
         if fault == "die before":
