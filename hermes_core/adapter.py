@@ -180,6 +180,13 @@ class Gateway(Protocol):
         as silent, and the log says so (case 43). So say it at least once a minute, or never.
         """
 
+    def dated(self, header: str | None) -> None:
+        """An answer of the platform that just came bore this header `Date`, by its own clock.
+
+        Costs next to nothing; say it of each answer, so that a clock of this machine that is wrong does not make
+        what people write now look old (D8).
+        """
+
 
 class Adapter(Protocol):
     """One account on one platform."""

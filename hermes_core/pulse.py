@@ -31,12 +31,13 @@ AGAIN: Final = 60.0  # seconds between two looks at a platform that is quiet
 class Pulse:
     """One platform. `state` is connecting, up, silent, quiet, down or ended.
 
-    `messages` and `last` (seconds since 1970) are kept by the router, on the path of every message.
+    `messages` and `last` (seconds since 1970) are kept by the router, on the path of every message. `ahead`: so
+    many seconds this machine's clock is ahead of the platform's (`clock`).
     """
 
     __slots__ = (
-        "_beats", "_counted", "_heard", "_loop", "_quiet", "_seen", "_silent", "_timers", "last", "messages",
-        "name", "state",
+        "_beats", "_counted", "_heard", "_loop", "_quiet", "_seen", "_silent", "_timers", "ahead", "last",
+        "messages", "name", "state",
     )  # fmt: skip
 
     def __init__(self, name: str, silent_after: float = 0.0, quiet_after: float = 0.0) -> None:
@@ -44,6 +45,7 @@ class Pulse:
         self.state = CONNECTING
         self.messages = 0
         self.last = 0.0
+        self.ahead = 0.0
         self._silent = silent_after
         self._quiet = quiet_after
         self._loop = asyncio.get_running_loop()

@@ -20,6 +20,7 @@ from typing import Any, Final, Self, TypeAlias
 
 from hermes_core import processes
 from hermes_core.adapter import Adapter
+from hermes_core.clock import Clock
 from hermes_core.config import Config
 from hermes_core.control import Control
 from hermes_core.errors import ConfigError, Incomplete, StoreUnwritable
@@ -307,7 +308,8 @@ class Runtime:
             pulse.ready()
             self._is_ready(name, True)
 
-        gateway = AdapterGateway(self.router, self.services.plugins.commands, ready, pulse)
+        clock = Clock(name, lambda: self.services.wall())
+        gateway = AdapterGateway(self.router, self.services.plugins.commands, ready, pulse, clock)
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()

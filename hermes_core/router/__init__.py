@@ -89,11 +89,12 @@ class Router:
             return
         lane = self._lanes.get(address) or self._lane(address)
         conversation = lane.conversation
-        now = services.wall()
+        now = there = services.wall()
         pulse = services.pulses.get(address.platform)
         if pulse is not None:
             pulse.messages += 1
             pulse.last = now
+            there -= pulse.ahead  # by the platform's clock, as what says when it was written
         text = message.text if message.text.isascii() else clean(message.text)
         called = None
         if text.startswith("/"):
@@ -120,7 +121,7 @@ class Router:
                 None,
                 now,
                 message.reply_to,
-                message.sent is not None and conversation.is_late(message.sent, now),
+                message.sent is not None and conversation.is_late(message.sent, there),
             )
             admission = await services.store.admit(entry)
         except StoreError as error:
@@ -132,7 +133,7 @@ class Router:
             entry = admission.entry
             counted = lane.bots or author.bot or (role < Role.ADMIN and self._pace.counts(address.platform))
             if entry.late or counted:
-                self._weigh(lane, message, entry, role, now)
+                self._weigh(lane, message, entry, role, there)
             else:
                 lane.put(entry, role, called)
 

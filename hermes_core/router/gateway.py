@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hermes_core.adapter import Activity, KnownCommand
+from hermes_core.clock import Clock
 from hermes_core.commands import Registry
 from hermes_core.messages import Address, Said, SaidKind, Step
 from hermes_core.pulse import Pulse
@@ -23,12 +24,20 @@ _FIRST: Final = (
 class AdapterGateway:
     """`hermes_core.adapter.Gateway` for one adapter. `ready` is called once after each (re)connect."""
 
-    def __init__(self, router: Router, commands: Registry, ready: Callable[[], None], pulse: Pulse) -> None:
+    def __init__(
+        self, router: Router, commands: Registry, ready: Callable[[], None], pulse: Pulse, clock: Clock
+    ) -> None:
         self._router = router
         self.receive = router.receive
         self.alive = pulse.alive
+        self._pulse = pulse
+        self._clock = clock
         self._commands = commands
         self._ready = ready
+
+    def dated(self, header: str | None) -> None:
+        """An answer of the platform bore this `Date`."""
+        self._pulse.ahead = self._clock.dated(header)
 
     async def edited(self, address: Address, id: str, text: str) -> None:
         """A message was edited on the platform."""

@@ -143,6 +143,9 @@ class RecordingGateway:
         """A sign of life."""
         self.alive_calls += 1
 
+    def dated(self, header: str | None) -> None:
+        """What the platform's clock says."""
+
     async def edited(self, address: Address, id: str, text: str) -> None:
         """Keep an edit."""
         self.edits.append((address, id, text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -95,5 +96,45 @@ def test_a_message_without_a_time_stamp_or_from_the_future_is_answered(tmp_path:
         async with Bed(tmp_path) as bed:
             assert await bed.say("no stamp") == "you said: no stamp"
             assert await bed.say("a fast clock", sent=time.time() + HOUR) == "you said: a fast clock"
+
+    run(story())
+
+
+def test_d8_a_clock_that_is_ahead_makes_nothing_late_that_is_written_now(tmp_path: Path) -> None:
+    """What came while the program was away is late all the same, by the platform's clock."""
+
+    async def story() -> None:
+        async with Bed(tmp_path) as bed:
+            bed.runtime.services.wall = lambda: time.time() + 1.5 * HOUR
+            bed.platform.gateway.dated(formatdate(time.time(), usegmt=True))
+            assert await bed.say("now", sent=time.time()) == "you said: now"
+            assert await bed.say("some time ago", sent=time.time() - HOUR / 2) == "you said: some time ago"
+            await bed.platform.say("long ago", sent=time.time() - 2 * HOUR)
+            assert (await reported(bed, 3))[2].startswith("A message came here more than 1 h ago")
+
+    run(story())
+
+
+def test_d8_a_clock_that_goes_wrong_or_is_set_right_is_noticed_with_the_next_answer(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Bed(tmp_path) as bed:
+            for ahead in (0, 2 * HOUR, 0, -2 * HOUR):
+                bed.runtime.services.wall = lambda: time.time() + ahead  # noqa: B023 - used within the round
+                bed.platform.gateway.dated(formatdate(time.time() + ahead / 1000, usegmt=True))
+                assert await bed.say(f"at {ahead}", sent=time.time()) == f"you said: at {ahead}"
+            await bed.platform.say("long ago", sent=time.time() - 3.5 * HOUR)
+            assert (await reported(bed, 5))[4].startswith("A message came here more than 1 h ago")
+
+    run(story())
+
+
+def test_x4_whoever_writes_too_fast_is_held_back_whatever_this_clock_says(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Bed(tmp_path, config={"access": {"per_minute": 3}}) as bed:
+            bed.runtime.services.wall = lambda: time.time() + 0.5 * HOUR
+            bed.platform.gateway.dated(formatdate(time.time(), usegmt=True))
+            for n in range(5):
+                await bed.say(f"fast {n}", author="ben", sent=time.time())
+            assert len(bed.model.requests) == 3
 
     run(story())

@@ -114,7 +114,7 @@ class DiscordAdapter:
         failure: BaseException | None = None
         async with asyncio.TaskGroup() as group:
             self._group = group
-            line = self._connect(self._told, **self._place)
+            line = self._connect(self._told, dated=gateway.dated, **self._place)
             self._intake = Intake(gateway, line, self._desk.notebook, self._spawn)
             self._slash = Slash(gateway, line, self._intake.address, self._spawn)
             self._gateway, self._line = gateway, line

@@ -37,11 +37,20 @@ _INTENTS: Final = (
 )
 
 
+def _trace(dated: Callable[[str | None], None]) -> aiohttp.TraceConfig:
+    async def look(session: object, context: object, ended: aiohttp.TraceRequestEndParams) -> None:
+        dated(ended.response.headers.get("Date"))
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_end.append(look)
+    return trace
+
+
 class Line(discord.Client):
     """discord.py's client, pointed at a server, handing every event to `told` before anything else.
 
     `told` gives False for an event that the library may dispatch as usual. The library's server is an
-    attribute of its classes, so one process talks to one server.
+    attribute of its classes, so one process talks to one server. `dated`: see `Gateway.dated`.
     """
 
     def __init__(
@@ -52,6 +61,7 @@ class Line(discord.Client):
         gateway_url: str = "",
         message_content: bool = True,
         heartbeat_timeout: float = 60.0,
+        dated: Callable[[str | None], None] = lambda header: None,
     ) -> None:
         discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False  # nobody speaks here
         intents = discord.Intents(
@@ -66,6 +76,7 @@ class Line(discord.Client):
             guild_ready_timeout=0.2,
             heartbeat_timeout=heartbeat_timeout,
             max_ratelimit_timeout=LONGEST_PAUSE,
+            http_trace=_trace(dated),
         )
         self._told = told
         discord.http.Route.BASE = base_url.rstrip("/") or SERVER

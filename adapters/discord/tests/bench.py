@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -28,7 +29,10 @@ async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
 
 
 class Bench:
-    """`async with Bench(folder, discord) as bench`: connected when it begins. "ann" and all others are served."""
+    """`async with Bench(folder, discord) as bench`: connected when it begins. "ann" and all others are served.
+
+    `ahead`: so many seconds its clock is ahead of Discord's.
+    """
 
     def __init__(
         self,
@@ -40,8 +44,10 @@ class Bench:
         settings: Mapping[str, Any] | None = None,
         access: Mapping[str, Any] | None = None,
         store: Store | None = None,
+        ahead: float = 0.0,
     ) -> None:
         self.discord = discord
+        self._ahead = ahead
         self.model = ScriptedModel(scripts)
         self.store = store or MemoryStore()
         own = {"token_env": "BOT", "base_url": discord.base_url, "gateway_url": discord.gateway_url}
@@ -69,6 +75,7 @@ class Bench:
 
     async def __aenter__(self) -> Self:
         await self.runtime.__aenter__()
+        self.runtime.services.wall = lambda: time.time() + self._ahead
         self.run = asyncio.create_task(self.runtime.run())
         waiting = asyncio.create_task(self.ready.wait())
         async with asyncio.timeout(20.0):

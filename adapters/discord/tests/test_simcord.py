@@ -39,6 +39,9 @@ class Echo:
     def alive(self) -> None:
         """A sign of life."""
 
+    def dated(self, header: str | None) -> None:
+        """Its clock is ours."""
+
     def ready(self) -> None:
         """Nothing waits for it."""
 

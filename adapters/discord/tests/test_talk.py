@@ -23,6 +23,15 @@ async def test_a_direct_message_is_answered(tmp_path: Path, discord: FakeDiscord
         assert await bench.heard(chat) == ["you said: good morning"]
 
 
+async def test_d8_what_is_written_now_is_answered_though_this_clock_is_two_hours_ahead(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat = discord.direct("ann")
+    async with Bench(tmp_path, discord, ahead=7200) as bench:
+        await discord.say(chat, "ann", "good morning")
+        assert await bench.heard(chat) == ["you said: good morning"]
+
+
 async def test_in_a_room_only_what_addresses_the_agent_is_taken_x4(
     tmp_path: Path, discord: FakeDiscord
 ) -> None:

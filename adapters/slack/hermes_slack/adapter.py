@@ -101,7 +101,7 @@ class SlackAdapter:
         logger = logging.getLogger("hermes.slack.client")
         logger.setLevel(logging.WARNING)  # the library writes every call out for a level that is not set
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT)) as session:
-            client = Client(app.bot_token, app.base_url, session, logger)
+            client = Client(app.bot_token, app.base_url, session, logger, gateway.dated)
             me = await _me(client)
             url = await socket.address(client, app.app_token) if app.app_token else ""
             writing = self._writing_of_this_loop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as stdlib
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -19,14 +20,20 @@ class Client(AsyncWebClient):
     there twice (D5).
 
     What a call gives and raises is what slack_sdk gives and raises; only that a `SlackApiError` holds nothing of
-    what was sent, and so no token (X2).
+    what was sent, and so no token (X2). `dated`: see `Gateway.dated`.
     """
 
     def __init__(
-        self, token: str, base_url: str, session: aiohttp.ClientSession, logger: logging.Logger | None = None
+        self,
+        token: str,
+        base_url: str,
+        session: aiohttp.ClientSession,
+        logger: logging.Logger | None = None,
+        dated: Callable[[str | None], None] = lambda header: None,
     ) -> None:
         super().__init__(token, base_url=base_url, session=session, logger=logger, retry_handlers=[])
         self._open = session
+        self._dated = dated
         self._prepared = {
             **self.headers,
             "Authorization": f"Bearer {self.token}",
@@ -38,7 +45,9 @@ class Client(AsyncWebClient):
     ) -> AsyncSlackResponse:
         """Call a method. Of `given` slack_sdk's own `api_call` knows what it is."""
         if json is None or given:
-            return await super().api_call(api_method, json=json, **given)
+            answered = await super().api_call(api_method, json=json, **given)
+            self._dated(answered.headers.get("Date"))
+            return answered
         url = self.base_url + api_method
         sent = _encoded(json)
         async with self._open.post(
@@ -49,6 +58,7 @@ class Client(AsyncWebClient):
             ssl=True if self.ssl is None else self.ssl,
         ) as answer:
             data = _decoded(await answer.read())
+            self._dated(answer.headers.get("Date"))
         response = AsyncSlackResponse(
             client=self,
             http_verb="POST",

@@ -64,6 +64,9 @@ class Gate:
     def ready(self) -> None:
         self.is_ready.set()
 
+    def dated(self, header: str | None) -> None:
+        return
+
     def alive(self) -> None:
         self.pulses += 1
 

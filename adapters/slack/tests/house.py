@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -54,7 +55,10 @@ class Plugin(SlackPlugin):
 
 
 class House:
-    """`async with House(folder, slack, scripts) as house`: connected, everybody served, UANN the owner."""
+    """`async with House(folder, slack, scripts) as house`: connected, everybody served, UANN the owner.
+
+    `ahead`: so many seconds its clock is ahead of Slack's.
+    """
 
     def __init__(
         self,
@@ -65,9 +69,11 @@ class House:
         http: bool = False,
         native_streams: bool = True,
         plugins: Iterable[object] = (),
+        ahead: float = 0.0,
         **conversation: Any,
     ) -> None:
         self.slack = slack
+        self._ahead = ahead
         self.model = ScriptedModel(scripts)
         self.ready = asyncio.Event()
         self.plugin = Plugin(
@@ -107,6 +113,7 @@ class House:
             on_ready=lambda names: self.ready.set(),
         )
         await self.runtime.__aenter__()
+        self.runtime.services.wall = lambda: time.time() + self._ahead
         self._run = asyncio.create_task(self.runtime.run())
         ready = asyncio.create_task(self.ready.wait())
         await asyncio.wait({self._run, ready}, return_when=asyncio.FIRST_COMPLETED, timeout=10)

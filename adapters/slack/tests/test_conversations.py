@@ -26,6 +26,14 @@ async def test_a_direct_message_is_answered_in_the_direct_chat(tmp_path: Path, s
         await slack.until(lambda: not slack.unacked())
 
 
+async def test_d8_what_is_written_now_is_answered_though_this_clock_is_two_hours_ahead(
+    tmp_path: Path, slack: FakeSlack
+) -> None:
+    async with House(tmp_path, slack, ahead=7200) as house:
+        slack.world.say("D1", "UANN", "hello")
+        await house.says(["you said: hello"], "D1")
+
+
 async def test_all_at_the_top_of_a_direct_chat_is_one_conversation_and_each_thread_one_of_its_own_e10(
     tmp_path: Path, slack: FakeSlack
 ) -> None:

@@ -109,7 +109,7 @@ class TelegramAdapter:
 
     async def run(self, gateway: Gateway) -> None:
         """Connect and deliver until cancelled. `ConfigError`: the token is refused, or there is no webhook."""
-        bot, polls = make_bot(self._token, self._settings.base_url)
+        bot, polls = make_bot(self._token, self._settings.base_url, dated=gateway.dated)
         files = Files(bot, local=self._settings.local_server)
         try:
             me = await self._connect(bot, gateway)

@@ -44,18 +44,26 @@ _PLAIN_FAILS: Final = (
 )
 
 
-def make_bot(token: str, base_url: str, silence: float = 10.0) -> tuple[telegram.Bot, Request]:
+def make_bot(
+    token: str,
+    base_url: str,
+    silence: float = 10.0,
+    dated: Callable[[str | None], None] = lambda header: None,
+) -> tuple[telegram.Bot, Request]:
     """The library's bot on this server, and the connection of its long poll, which is kept for that.
 
-    `silence`: so many seconds after a poll's empty answer was due, its connection counts as lost (case 43).
+    `silence`: so many seconds after a poll's empty answer was due, its connection counts as lost (case 43). `dated`:
+    see `Gateway.dated`.
     """
     root = base_url.rstrip("/")
-    polls = Request(connection_pool_size=1, read_timeout=silence, connect_timeout=10.0)
+    polls = Request(dated, connection_pool_size=1, read_timeout=silence, connect_timeout=10.0)
     bot = telegram.Bot(
         token,
         base_url=f"{root}/bot",
         base_file_url=f"{root}/file/bot",
-        request=Request(connection_pool_size=64, read_timeout=20.0, pool_timeout=20.0, connect_timeout=10.0),
+        request=Request(
+            dated, connection_pool_size=64, read_timeout=20.0, pool_timeout=20.0, connect_timeout=10.0
+        ),
         get_updates_request=polls,
     )
     return bot, polls

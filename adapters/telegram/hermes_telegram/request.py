@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
 from typing import Any, Final
 
 import httpx
@@ -53,9 +54,18 @@ class ServerTrouble(NetworkError):
 
 
 class Request(HTTPXRequest):
-    """`HTTPXRequest` that tells a 429 and a 5xx apart from everything else; `last` is its last answer."""
+    """`HTTPXRequest` that tells a 429 and a 5xx apart from everything else; `last` is its last answer.
+
+    `dated` is told the time that each answer bears.
+    """
 
     last = b""
+
+    def __init__(self, dated: Callable[[str | None], None], **settings: Any) -> None:
+        async def look(answer: httpx.Response) -> None:
+            dated(answer.headers.get("Date"))
+
+        super().__init__(httpx_kwargs={"event_hooks": {"response": [look]}}, **settings)
 
     async def do_request(
         self, url: str, method: str, request_data: RequestData | None = None, *args: Any, **kwargs: Any

@@ -42,6 +42,16 @@ async def test_d8_what_waited_while_the_program_was_off_is_answered_in_its_order
     assert telegram.texts() == ["you said: one", "you said: two", "you said: three"]
 
 
+async def test_d8_what_is_written_now_is_answered_though_this_clock_is_two_hours_ahead(
+    open_house: Any, telegram: TelegramServer
+) -> None:
+    async with open_house() as house:
+        house.runtime.services.wall = lambda: time.time() + 7200
+        await house.up()
+        telegram.say("hello")
+        await telegram.shown("you said: hello")
+
+
 async def test_case_5_the_same_message_delivered_twice_is_answered_once(
     open_house: Any, telegram: TelegramServer
 ) -> None:

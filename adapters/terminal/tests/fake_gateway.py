@@ -123,6 +123,9 @@ class FakeGateway:
     def ready(self) -> None:
         self.is_ready.set()
 
+    def dated(self, header: str | None) -> None:
+        """A terminal has the clock of its machine."""
+
     def alive(self) -> None:
         """Nobody waits for a terminal to fall silent."""
 

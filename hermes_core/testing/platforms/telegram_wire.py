@@ -9,6 +9,7 @@ import email.policy
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any, Final, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -123,7 +124,7 @@ class Listener:
             return False
         lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
         lines += [f"{name}: {value}" for name, value in answer.headers.items()]
-        lines += [f"content-length: {len(answer.body)}", "", ""]
+        lines += [f"date: {formatdate(usegmt=True)}", f"content-length: {len(answer.body)}", "", ""]
         writer.write("\r\n".join(lines).encode("latin-1") + answer.body[: answer.only])
         await writer.drain()
         if answer.only is None:
