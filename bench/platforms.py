@@ -3,8 +3,9 @@
 The platform is a strict fake in a process of its own. The bot is another process: either the library as its
 documentation shows it (slack-bolt, python-telegram-bot, discord.py) with a handler that answers each message,
 or Hermes with the same library, a real store (SQLite, FULL) and a plugin that answers each message. A third of
-the messages are a command. Both take turns. Two figures of each: what one message takes that comes alone, and
-how many a second get through when many come at once, each in one of 200 conversations.
+the messages are a command. Both take turns. Three figures of each: what one message takes that comes alone, how
+many a second get through when many come at once, each in one of 200 conversations, and how long a processor
+worked in the bot for each of these; that one says most on a machine with other work.
 
     bench/platforms.py [--rounds N] [--messages N] [--only slack|telegram|discord]
 """
@@ -27,6 +28,7 @@ CHATS = 200
 ALONE = 40
 LOOK = 0.001  # seconds; the times are the platform's own, and one that spins would take a core from the bot
 BOTS = Path(__file__).with_name("platform_bots.py")
+SETTLE = 0.3  # seconds; what follows from the last answers is work too
 TARGETS = {"slack": 1.2, "telegram": 0.8, "discord": 0.6}
 
 
@@ -131,8 +133,8 @@ class Discord:
         return []
 
 
-async def measure(side: Side, messages: int) -> dict[str, Any]:
-    """Talk to the bot that is connected; times in seconds."""
+async def measure(side: Side, messages: int, bot: int) -> dict[str, Any]:
+    """Talk to the bot that is connected, the process `bot`; times in seconds."""
     alone = []
     for number in range(ALONE):
         before = len(side.answered())
@@ -141,12 +143,27 @@ async def measure(side: Side, messages: int) -> dict[str, Any]:
         await _until(lambda before=before: len(side.answered()) > before)  # type: ignore[misc]
         alone.append(side.answered()[-1] - began)
     before = len(side.answered())
+    worked = _worked(bot)
     began = time.monotonic()
     for number in range(messages):
         await side.say(number % CHATS, _text(number))
     await _until(lambda: len(side.answered()) >= before + messages)
     took = side.answered()[before + messages - 1] - began
-    return {"alone": statistics.median(alone), "through": messages / took, "acked": side.acked()[:ALONE]}
+    await asyncio.sleep(SETTLE)
+    return {
+        "alone": statistics.median(alone),
+        "through": messages / took,
+        "cpu": (_worked(bot) - worked) / messages,
+        "acked": side.acked()[:ALONE],
+    }
+
+
+def _worked(process: int) -> float:
+    """Seconds of a processor that all threads of this process had; other programs do not change them much."""
+    return (
+        sum(int(one.read_text().split()[0]) for one in Path(f"/proc/{process}/task").glob("*/schedstat"))
+        / 1e9
+    )
 
 
 def _text(number: int) -> str:
@@ -189,7 +206,7 @@ async def serve(platform: str, bot: str, commands: int, messages: int) -> None:
                 async with asyncio.timeout(30):
                     assert (await child.stdout.readline()).strip() == b"ready", "the bot did not start"
                 await side.ready()
-                print(json.dumps(await measure(side, messages)))
+                print(json.dumps(await measure(side, messages, child.pid)))
             finally:
                 child.kill()
                 await child.wait()
@@ -233,7 +250,11 @@ def report(platform: str, runs: dict[tuple[str, int], list[dict[str, Any]]]) -> 
         through = statistics.median(one["through"] for one in found)
         acks = [ack for one in found for ack in one["acked"]]
         ack = f", ack p50 {statistics.median(acks) * 1000:.2f} ms" if acks else ""
-        print(f"  {bot:7}{commands:4} commands: one alone {alone:6.2f} ms, {through:7.0f} a second{ack}")
+        cpu = statistics.median(one["cpu"] for one in found) * 1e6
+        print(
+            f"  {bot:7}{commands:4} commands: one alone {alone:6.2f} ms, {through:7.0f} a second,"
+            f" {cpu:6.0f} us of a processor each{ack}"
+        )
 
     def ratio(a: tuple[str, int], b: tuple[str, int], key: str) -> float:
         pairs = zip(runs[a], runs[b], strict=True)
@@ -242,7 +263,11 @@ def report(platform: str, runs: dict[tuple[str, int], list[dict[str, Any]]]) -> 
     for commands in (5, 500):
         through = ratio(("hermes", commands), ("bare", commands), "through")
         alone = ratio(("bare", commands), ("hermes", commands), "alone")
-        print(f"  hermes / library, {commands} commands: {through:.2f} through, {alone:.2f} alone")
+        cpu = ratio(("bare", commands), ("hermes", commands), "cpu")
+        print(
+            f"  hermes / library, {commands} commands: {through:.2f} through ({cpu:.2f} by processor time),"
+            f" {alone:.2f} alone"
+        )
     print(f"  500 commands / 5: {ratio(('hermes', 500), ('hermes', 5), 'through'):.2f} through")
 
 
