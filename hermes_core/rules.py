@@ -90,8 +90,8 @@ class Rules:
         """A rule may have been made just now: look at the next use."""
         self._look_at = 0.0
 
-    def commands(self, address: Address, registry: Registry) -> Registry:
-        """The commands as they are in this conversation: the registry itself where nothing was changed."""
+    def commands(self, address: Address | None, registry: Registry) -> Registry:
+        """The commands as they are in this conversation, or everywhere; the registry itself if nothing was changed."""
         rules = self._here(address, "commands")
         if not rules:
             return registry
@@ -112,7 +112,7 @@ class Rules:
                         msgspec.structs.replace(command, name=name, role=role),
                     )
                 except HermesError as error:  # a plugin that came later has the name as well
-                    log.warning("/%s keeps its name in %s: %s", command.name, address, error)
+                    log.warning("/%s keeps its name in %s: %s", command.name, address or "all places", error)
                     kept.add(command.name)
                     break  # from the beginning: another one may have been given the name that it keeps
             else:
@@ -143,8 +143,15 @@ class Rules:
             for name, rule in sorted(rules.items())
         ]
 
-    def origin(self, address: Address, kind: str, shown: str) -> str:
-        """The name that the plugin gave to what is called `shown` in this conversation."""
+    def names_some(self, kind: str, name: str) -> bool:
+        """Whether something is called so, in whichever conversation."""
+        self._look_in_time()
+        return any(
+            rule.name == name for kinds in self._table.values() for rule in kinds.get(kind, {}).values()
+        )
+
+    def origin(self, address: Address | None, kind: str, shown: str) -> str:
+        """The name that the plugin gave to what is called `shown` in this conversation, or everywhere."""
         rules = self._here(address, kind)
         return next((name for name, rule in rules.items() if rule.name == shown), shown)
 
@@ -190,15 +197,18 @@ class Rules:
             except StateError as error:
                 log.error("the rules for commands and tools stay as they were: %s", error)
 
-    def _here(self, address: Address, kind: str) -> Mapping[str, Rule]:
+    def _look_in_time(self) -> None:
         now = time.monotonic()
         if now >= self._look_at:
             self._look_at = now + SEEN
             self._look()
+
+    def _here(self, address: Address | None, kind: str) -> Mapping[str, Rule]:
+        self._look_in_time()
         if not self._table:
             return {}
         everywhere = self._table.get(EVERYWHERE, {}).get(kind, {})
-        own = self._table.get(str(address), {}).get(kind, {})
+        own = self._table.get(str(address), {}).get(kind, {}) if address is not None else {}
         if not own or not everywhere:
             return own or everywhere
         merged = dict(everywhere)

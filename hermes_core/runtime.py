@@ -309,7 +309,7 @@ class Runtime:
             self._is_ready(name, True)
 
         clock = Clock(name, lambda: self.services.wall())
-        gateway = AdapterGateway(self.router, self.services.plugins.commands, ready, pulse, clock)
+        gateway = AdapterGateway(self.router, self.services, ready, pulse, clock)
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()

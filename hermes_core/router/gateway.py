@@ -7,10 +7,10 @@ from typing import Final
 
 from hermes_core.adapter import Activity, KnownCommand
 from hermes_core.clock import Clock
-from hermes_core.commands import Registry
+from hermes_core.commands import Command
 from hermes_core.messages import Address, Said, SaidKind, Step
 from hermes_core.pulse import Pulse
-from hermes_core.router import Router
+from hermes_core.router import Router, Services
 
 __all__ = ["AdapterGateway"]
 
@@ -25,14 +25,14 @@ class AdapterGateway:
     """`hermes_core.adapter.Gateway` for one adapter. `ready` is called once after each (re)connect."""
 
     def __init__(
-        self, router: Router, commands: Registry, ready: Callable[[], None], pulse: Pulse, clock: Clock
+        self, router: Router, services: Services, ready: Callable[[], None], pulse: Pulse, clock: Clock
     ) -> None:
         self._router = router
         self.receive = router.receive
         self.alive = pulse.alive
         self._pulse = pulse
         self._clock = clock
-        self._commands = commands
+        self._services = services
         self._ready = ready
 
     def dated(self, header: str | None) -> None:
@@ -48,14 +48,23 @@ class AdapterGateway:
         await self._router.deleted(address, id)
 
     def commands(self) -> tuple[KnownCommand, ...]:
-        """Every command that there is, the most needed first (case 31)."""
+        """Every command under the name that it has everywhere, the most needed first (case 31)."""
+        rules = self._services.rules
         places = {name: place for place, name in enumerate(_FIRST)}
-        found = sorted(self._commands.all(), key=lambda one: places.get(one.name, len(places)))
+
+        def place(command: Command) -> int:
+            name = command.name if rules is None else rules.origin(None, "commands", command.name)
+            return places.get(name, len(places))
+
+        found = sorted(self._services.commands(None).all(), key=place)
         return tuple(KnownCommand(one.name, one.help, one.usage, one.aliases) for one in found)
 
     def knows(self, command: str) -> bool:
-        """Whether a command has this name or alias now."""
-        return self._commands.get(command) is not None
+        """Whether a command has this name or alias now, be it in one conversation only."""
+        rules = self._services.rules
+        if self._services.plugins.commands.get(command) is not None:
+            return True
+        return rules is not None and rules.names_some("commands", command.lower())
 
     def activity(self, address: Address) -> Activity:
         """What the conversation does at this instant."""

@@ -205,8 +205,8 @@ class Services:
         if self.rules is not None:
             self.rules.look_again()
 
-    def commands(self, address: Address) -> Registry:
-        """The commands as they are in this conversation."""
+    def commands(self, address: Address | None) -> Registry:
+        """The commands as they are in this conversation, or everywhere."""
         commands = self.plugins.commands
         return commands if self.rules is None else self.rules.commands(address, commands)
 

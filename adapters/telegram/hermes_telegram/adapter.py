@@ -19,7 +19,7 @@ import msgspec
 import telegram
 from telegram.error import Conflict, InvalidToken, TelegramError
 
-from hermes_core.adapter import Features, Gateway, Received, Sent, Shown
+from hermes_core.adapter import Features, Gateway, KnownCommand, Received, Sent, Shown
 from hermes_core.errors import ConfigError, HermesError, SendError
 from hermes_core.messages import Address, Attachment, Outgoing
 from hermes_core.pacing import Budget, Rate, Want
@@ -41,6 +41,7 @@ __all__ = ["TelegramAdapter"]
 log = logging.getLogger("hermes.telegram")
 
 _CONNECTING: Final = 5.0  # seconds for which a download waits for the connection
+LOOK: Final = 2.0  # seconds between two looks whether there are other commands to register
 _UNLIMITED: Final = (Rate(1_000_000.0, burst=1_000_000),)
 
 
@@ -211,8 +212,7 @@ class TelegramAdapter:
                 await asyncio.sleep(wait)
                 pause = min(2 * pause, LONGEST_PAUSE)
         self.handle = bot.username
-        names = frozenset(name for one in gateway.commands() for name in (one.name, *one.aliases))
-        return Me(bot.id, bot.username, names, self._memory.channel)
+        return Me(bot.id, bot.username, gateway.knows, self._memory.channel)
 
     def _refused(self) -> ConfigError:
         return ConfigError(
@@ -221,10 +221,20 @@ class TelegramAdapter:
         )
 
     async def _register(self, gateway: Gateway, client: Client) -> None:
+        """Register the commands now, and anew when there are others."""
+        known: tuple[KnownCommand, ...] | None = None
+        while True:
+            commands = gateway.commands()
+            if commands != known:
+                await self._register_all(commands, client)
+                known = commands
+            await asyncio.sleep(LOOK)
+
+    async def _register_all(self, commands: tuple[KnownCommand, ...], client: Client) -> None:
         pause = FIRST_PAUSE
         while True:
             try:
-                left = await client.register(gateway.commands())
+                left = await client.register(commands)
             except SendError as error:
                 if error.permanent:
                     log.error("the commands could not be registered: %s", error)

@@ -36,11 +36,12 @@ _QUOTED: Final = 600  # characters of somebody else's message that stand in fron
 
 
 class Me(msgspec.Struct, frozen=True):
-    """The bot's own account. `channel` gives the name of a chat's conversation: its first id (migration)."""
+    """The bot's own account. `commands` says whether it has one of this name. `channel` gives the name of a chat's
+    conversation: its first id (migration)."""
 
     id: int
     username: str
-    commands: frozenset[str] = frozenset()
+    commands: Callable[[str], bool] = lambda name: False
     channel: Callable[[int], int] = int
 
 
@@ -205,7 +206,7 @@ def _for_another(message: telegram.Message, me: Me) -> bool:
     name, bot = command
     if bot:
         return bot != me.username.lower()
-    return message.chat.type != ChatType.PRIVATE and name not in me.commands and not _answers_me(message, me)
+    return message.chat.type != ChatType.PRIVATE and not me.commands(name) and not _answers_me(message, me)
 
 
 def _names_me(entity: telegram.MessageEntity, text: str, me: Me) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hermes_core.messages import Address
 from hermes_telegram.convert import Edited, Ignored, Me, Migrated, Taken, convert
 
-ME = Me(42, "hermes_bot", frozenset({"status", "help"}))
+ME = Me(42, "hermes_bot", {"status", "help"}.__contains__)
 ANN = {"id": 7, "is_bot": False, "first_name": "Ann", "last_name": "Lee", "username": "ann"}
 BOT = {"id": 42, "is_bot": True, "first_name": "Hermes", "username": "hermes_bot"}
 PRIVATE = {"id": 7, "type": "private", "first_name": "Ann"}
@@ -144,7 +144,7 @@ def test_edits_and_migrations_are_told_apart() -> None:
 
 
 def test_after_a_migration_the_conversation_keeps_its_name_and_ids_do_not_collide() -> None:
-    me = Me(42, "hermes_bot", frozenset(), lambda chat: -5 if chat == -100123 else chat)
+    me = Me(42, "hermes_bot", lambda name: False, lambda chat: -5 if chat == -100123 else chat)
     found = convert(update(GROUP, text="hi"), me)
     assert isinstance(found, Taken)
     assert (found.message.address.channel, found.message.id) == ("-5", "-100123/5")

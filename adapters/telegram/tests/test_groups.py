@@ -9,6 +9,7 @@ import pytest
 
 from hermes_core.commands import Context, command
 from hermes_core.hookspecs import hookimpl
+from hermes_core.rules import Rules
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.telegram import TelegramServer
 
@@ -164,6 +165,23 @@ async def test_case_41_two_programs_with_one_token_are_told_so_plainly(
         await telegram.shown("you said: still there?")
         await house.settled()
     assert "(409)" in caplog.text
+
+
+async def test_a_command_that_is_renamed_is_registered_and_heard_under_its_new_name(
+    open_house: Any, open_eyes: TelegramServer
+) -> None:
+    def names() -> set[str]:
+        return {one["command"] for one in telegram.commands}
+
+    async with open_eyes as telegram, open_house(server=telegram) as house:
+        await house.up()
+        await telegram.until(lambda: "status" in names())
+        rules = Rules(house.runtime.config.runtime.data_dir)
+        rules.change("*", "commands", "status", name="state")
+        await telegram.until(lambda: "state" in names())
+        assert "status" not in names()
+        telegram.say("/state", GROUP)
+        await telegram.until(lambda: any("Now: " in text for text in telegram.texts(GROUP)))
 
 
 async def test_case_31_commands_are_registered_by_need_and_what_finds_no_place_is_named(

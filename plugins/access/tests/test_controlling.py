@@ -111,6 +111,33 @@ def test_a_command_is_renamed_and_takes_nobodys_name(tmp_path: Path) -> None:
     run(story())
 
 
+def registered(bed: Bed) -> dict[str, bool]:
+    """The names of which platforms are told, and whether that is how they are known."""
+    gateway = bed.platform.gateway
+    return {one.name: gateway.knows(one.name) for one in gateway.commands()}
+
+
+def test_platforms_are_told_of_commands_as_they_are_called_everywhere(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with bed_in(tmp_path) as bed:
+            before = registered(bed)
+            assert before["echo"]
+            await bed.say("/control rename /echo /parrot everywhere")
+            await bed.say("/control rename /status /state everywhere")
+            await bed.say("/control disable /pair everywhere")
+            await bed.say("/control rename /help /aid")  # here only: elsewhere it is what it was
+            names = registered(bed)
+            assert all(names.values())
+            assert {*names} ^ {*before} == {"echo", "parrot", "status", "state", "pair"}
+            assert list(names).index("state") == list(before).index("status"), "as much needed as before"
+            assert bed.platform.gateway.knows("aid"), "somewhere it is called so"
+            assert not bed.platform.gateway.knows("nonsense")
+            await bed.say("/control reset /echo everywhere")
+            assert "echo" in registered(bed)
+
+    run(story())
+
+
 def test_a_name_that_a_plugin_brings_later_is_the_plugins(tmp_path: Path) -> None:
     async def story() -> None:
         Rules(tmp_path).change("*", "commands", "echo", name="status")
