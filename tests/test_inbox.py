@@ -49,9 +49,10 @@ class Talk:
         admin: bool = False,
         wait: float = 0.0,
         at: int | None = None,
+        partial: bool = False,
     ) -> list[Effect]:
         self.seq += 1
-        entry = Entry(f"e{self.seq}", HERE, author, text, when, seq=self.seq, at_reply=at)
+        entry = Entry(f"e{self.seq}", HERE, author, text, when, seq=self.seq, at_reply=at, partial=partial)
         return inbox.arrive(self.state, entry, admin=admin, wait=wait)
 
     def note(self, text: str, replies: int) -> list[Effect]:
@@ -185,6 +186,27 @@ def test_t3_followups_have_a_turn_each_and_keep_their_place_among_queued_message
     assert texts(talk.answer()) == [["f"]]
     assert texts(talk.answer()) == [["g"]]
     assert texts(talk.answer()) == [["c"]]
+
+
+def test_case_8_t1_parts_of_a_paste_are_one_followup() -> None:
+    """Where each message has a turn of its own, one that the platform split has one, too: idle and busy."""
+    talk = Talk()
+    assert talk.say("1", When.FOLLOWUP, wait=1.5, partial=True) == [Wait(1.5)]
+    assert talk.say("2", When.FOLLOWUP, wait=1.5, partial=True) == [Wait(1.5)]
+    assert texts(talk.say("3", When.FOLLOWUP)) == [["1", "2", "3"]]  # the short last part ends the waiting
+    talk.say("4", When.FOLLOWUP, partial=True)
+    talk.say("of somebody else", When.FOLLOWUP, author=BOB)
+    talk.say("5", When.FOLLOWUP, partial=True)
+    talk.say("6", When.FOLLOWUP)
+    talk.say("7", When.FOLLOWUP)
+    assert texts(talk.answer()) == [["4"]]
+    assert texts(talk.answer()) == [["of somebody else"]]
+    assert texts(talk.answer()) == [["5", "6"]]
+    assert texts(talk.answer()) == [["7"]]
+    talk.answer()
+    talk.say("an album's first", When.FOLLOWUP, wait=1.5, partial=True)
+    talk.say("and last", When.FOLLOWUP, wait=1.5, partial=True)
+    assert texts(talk.tell(Signal.EXPIRED)) == [["an album's first", "and last"]]
 
 
 def test_t2_only_the_person_whose_turn_runs_or_an_admin_interrupts() -> None:
@@ -546,7 +568,7 @@ def test_d2_whatever_happens_every_entry_ends_once_and_nothing_is_stuck(
     for move in moves:
         match move:
             case ("say", When() as when, Author() as author, float() as wait):
-                perform(talk.say("x", when, author, wait=wait))
+                perform(talk.say("x", when, author, wait=wait, partial=wait > 0.0))
                 entries[f"e{talk.seq}"] = Entry(f"e{talk.seq}", HERE, author, "x", when)
             case ("note", int() as replies):
                 perform(talk.note("n", replies))

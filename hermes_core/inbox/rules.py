@@ -38,6 +38,18 @@ def more_is_likely(state: State, what: Happening) -> bool:
     return what.wait > 0
 
 
+def is_a_part(state: State, what: Happening) -> bool:
+    """The message is probably a part of a longer one (T1)."""
+    return what.entry is not None and what.entry.partial
+
+
+def ends_a_followup(state: State, what: Happening) -> bool:
+    """All that waits is the beginning of this message, which has a turn of its own (T1, T3)."""
+    line = [*state.line.values(), what.entry] if what.entry is not None else []
+    followup = what.wait == 0.0 and len(line) > 1 and line[0].when is When.FOLLOWUP
+    return followup and all(map(_goes_on, line, line[1:]))
+
+
 def may_interfere(state: State, what: Happening) -> bool:
     """The sender is a person of the running turn, or an admin; or nobody's turn runs (T2)."""
     return what.admin or not state.people or (what.entry is not None and what.entry.author.id in state.people)
@@ -132,7 +144,10 @@ def start(state: State, what: Happening, effects: list[Effect]) -> None:
 
 def _take(state: State) -> tuple[Entry, ...]:
     if not state.front and state.line and next(iter(state.line.values())).when is When.FOLLOWUP:
-        return (state.line.popitem(last=False)[1],)
+        parts = [state.line.popitem(last=False)[1]]
+        while state.line and _goes_on(parts[-1], next(iter(state.line.values()))):
+            parts.append(state.line.popitem(last=False)[1])
+        return tuple(parts)
     events = [*state.parked.values(), *state.events.values()]
     state.parked.clear()
     state.events.clear()
@@ -143,6 +158,11 @@ def _take(state: State) -> tuple[Entry, ...]:
     while state.line and next(iter(state.line.values())).when is not When.FOLLOWUP:
         events.append(state.line.popitem(last=False)[1])
     return tuple(sorted(events, key=_by_seq))
+
+
+def _goes_on(part: Entry, entry: Entry) -> bool:
+    """Whether what follows a part is more of the same message (case 8); an answer to another one is not."""
+    return part.partial and part.author.id == entry.author.id and entry.reply_to is None
 
 
 def give(state: State, what: Happening, effects: list[Effect]) -> None:

@@ -13,11 +13,13 @@ from hermes_core.inbox.rules import (
     cancel_notes,
     cancel_waiting,
     commit,
+    ends_a_followup,
     give,
     halt,
     hold,
     hold_event,
     hold_steer,
+    is_a_part,
     keep_note,
     may_interfere,
     more_is_likely,
@@ -64,8 +66,11 @@ def _rows() -> Iterator[tuple[Phase, Signal, Row]]:
         yield _P.GATHERING, plain, Row(always, (hold, start), _P.RUNNING)
         yield _P.STOPPING, plain, Row(may_interfere, (overtake,), _P.STOPPING)
         yield _P.STOPPING, plain, Row(always, (hold, say_queued), _P.STOPPING)
+    yield _P.IDLE, _S.FOLLOWUP, Row(is_a_part, (hold, wait_for_more), _P.GATHERING)
     yield _P.IDLE, _S.FOLLOWUP, Row(always, (hold, start), _P.RUNNING)
     yield _P.IDLE, _S.EVENT, Row(always, (hold_event, start), _P.RUNNING)
+    yield _P.GATHERING, _S.FOLLOWUP, Row(is_a_part, (hold, wait_for_more), _P.GATHERING)
+    yield _P.GATHERING, _S.FOLLOWUP, Row(ends_a_followup, (hold, start), _P.RUNNING)
     yield _P.GATHERING, _S.FOLLOWUP, Row(always, (hold,), _P.GATHERING)
     yield _P.GATHERING, _S.EXPIRED, Row(something_starts, (start,), _P.RUNNING)
     yield _P.GATHERING, _S.EXPIRED, Row(always, (), _P.IDLE)

@@ -137,10 +137,11 @@ async def test_t3_a_native_reply_to_the_agent_is_a_turn_of_its_own_with_the_quot
     assert house.asked()[1][-1].endswith("why?")
 
 
+@pytest.mark.parametrize("busy", ["interrupt", "queue", "steer", "followup"])
 async def test_case_8_t1_a_paste_that_telegram_split_is_read_as_one(
-    open_house: Any, telegram: TelegramServer
+    open_house: Any, telegram: TelegramServer, busy: str
 ) -> None:
-    async with open_house(["Read."]) as house:
+    async with open_house(["Read."], own={"busy": busy}) as house:
         await house.up()
         telegram.say("a" * 4096)
         telegram.say("b" * 100)
@@ -151,8 +152,9 @@ async def test_case_8_t1_a_paste_that_telegram_split_is_read_as_one(
     assert "b" * 100 in "".join(asked)
 
 
+@pytest.mark.parametrize("busy", ["interrupt", "followup"])
 async def test_t1_an_album_is_read_as_one_with_all_its_photos(
-    open_house: Any, telegram: TelegramServer
+    open_house: Any, telegram: TelegramServer, busy: str
 ) -> None:
     def photo(name: str) -> list[dict[str, Any]]:
         return [
@@ -160,7 +162,7 @@ async def test_t1_an_album_is_read_as_one_with_all_its_photos(
             for n in (90, 800)
         ]
 
-    async with open_house(["Nice."]) as house:
+    async with open_house(["Nice."], own={"busy": busy}) as house:
         await house.up()
         telegram.say(photo=photo("a"), caption="look", media_group_id="album")
         telegram.say(photo=photo("b"), media_group_id="album")
