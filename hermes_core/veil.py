@@ -70,12 +70,19 @@ class Mask:
         """Everything that is hidden because it is known."""
         return self._hidden
 
-    def hide(self, text: str) -> str:
-        """`text` with every secret that is known, and what has the shape of a token, replaced by `***`."""
+    def hide(self, text: str, after: str = "") -> str:
+        """`text` with every secret that is known, and what has the shape of a token, replaced by `***`.
+
+        `after`: the character before it; a token does not begin in the middle of a word.
+        """
         for secret in self._hidden:
             if secret in text:
                 text = text.replace(secret, MASK)
-        return _SHAPE.sub(MASK, text) if _suspect(text) else text
+        if not _suspect(text):
+            return text
+        if after.isascii() and after.isalnum():  # any letter with which no shape begins stands for it
+            return _SHAPE.sub(MASK, f"Z{text}")[1:]
+        return _SHAPE.sub(MASK, text)
 
     def veil(self, *, early: bool = False) -> Veil:
         """For a text that comes in pieces; `early`: see there."""
@@ -123,12 +130,13 @@ class Veil:
     last characters of many a harmless piece as well.
     """
 
-    __slots__ = ("_early", "_held", "_mask")
+    __slots__ = ("_early", "_held", "_last", "_mask")
 
     def __init__(self, mask: Mask, *, early: bool = False) -> None:
         self._mask = mask
         self._early = early
         self._held = ""
+        self._last = ""  # the last character that was given out
 
     def feed(self, piece: str) -> str:
         """What may be shown now, "" where nothing may."""
@@ -138,15 +146,17 @@ class Veil:
             start, end = self._mask.whole(text)
             if start >= cut:  # there is none, or it may yet turn out to be a longer one
                 break
-            shown += self._mask.hide(text[:start]) + MASK
+            shown += self._mask.hide(text[:start], (self._last + shown)[-1:]) + MASK
             text = text[end:]
         self._held = text[cut:]
-        return shown + self._mask.hide(text[:cut])
+        shown += self._mask.hide(text[:cut], (self._last + shown)[-1:])
+        self._last = (self._last + shown)[-1:]
+        return shown
 
     def rest(self) -> str:
         """The text has ended: what was held back."""
         held, self._held = self._held, ""
-        return self._mask.hide(held)
+        return self._mask.hide(held, self._last)
 
 
 def _token_begun(text: str) -> int:
