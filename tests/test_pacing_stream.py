@@ -254,6 +254,17 @@ def test_a_text_is_cut_once_however_often_it_is_looked_at() -> None:
     assert stream.step(Tick(), 102.0)[1] == Edit(0, "1", "other", Want.FINAL_EDIT)
 
 
+def test_what_is_wanted_in_another_way_is_cut_anew() -> None:
+    files = ["report"]
+    stream, action, _ = Stream(lambda text, final: [text, *files]).step(Finished("Here it is"), 0.0)
+    assert action == Post(0, "Here it is", Want.FINAL_SEND, of=2)
+    files.clear()
+    stream, action, _ = stream.step(Refused(0.0), 0.0)
+    assert action == Post(0, "Here it is", Want.FINAL_SEND, of=1)
+    stream, action, _ = stream.step(Done("1"), 0.0)
+    assert stream.finished
+
+
 def test_failures_are_repeated_less_and_less_often() -> None:
     stream, action, at = Stream(cut).step(Finished("text"), 0.0)
     now, pauses = 0.0, []

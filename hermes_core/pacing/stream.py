@@ -103,7 +103,10 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The action was not carried out and can be after `wait` seconds: the budget, or a 429."""
+    """The action was not carried out and can be after `wait` seconds: the budget, or a 429.
+
+    Without a wait it is wanted in another way: what is to be shown is cut anew.
+    """
 
     wait: float
 
@@ -234,7 +237,8 @@ class Stream(msgspec.Struct, frozen=True):
             case Done():
                 return self._carried_out(event.id, now)
             case Refused():
-                return replace(self, running=None, due=max(self.due, now + event.wait))
+                known = self.known if event.wait > 0.0 else None
+                return replace(self, running=None, due=max(self.due, now + event.wait), known=known)
             case Failed():
                 return self._failed(event, now)
             case Tick():

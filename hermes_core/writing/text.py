@@ -208,7 +208,8 @@ class Text:
 
     async def _post(self, calls: Calls, action: Post) -> str:
         """An earlier try that may have worked, and cannot be looked up, goes on being in doubt."""
-        place, doubt = self._place(action.index, action.of), self._doubt
+        stays = self.settled or self.live.stream.closing  # as it stood; nobody looks for it by its key
+        place, doubt = self._place(action.index, 0 if stays else action.of), self._doubt
         repeat = action.repeat and doubt is not None
         if repeat:
             place = self._places[action.index] = msgspec.structs.replace(place, repeat=True)

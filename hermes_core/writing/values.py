@@ -26,11 +26,11 @@ class Place(msgspec.Struct, frozen=True):
     """Which message a call is about: number `index` of text number `part` under `key`.
 
     `key` names a turn (`turn_key`), a message without a turn (`Outgoing.key`) or a job's line ("job:…"). `of` is
-    how many messages the text has; 0 where its first try was made while it was written. `again` counts the
-    messages that were removed from here since. So each try to post one message has an equal place, also in a
-    later run; what names a post on the platform (a nonce, metadata) can follow from it. `answers` is the id of
-    the message that this one answers. `repeat`: an earlier try may stand there too, and nobody can find out: show
-    the message with a mark that says so (D5).
+    how many messages the text has; 0 where its first try was made while it was written, or where it is no
+    message of the outbox. `again` counts the messages that were removed from here since. So each try to post one
+    message has an equal place, also in a later run; what names a post on the platform (a nonce, metadata) can
+    follow from it. `answers` is the id of the message that this one answers. `repeat`: an earlier try may stand
+    there too, and nobody can find out: show the message with a mark that says so (D5).
     """
 
     address: Address

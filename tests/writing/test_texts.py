@@ -65,6 +65,19 @@ def test_each_text_before_a_tool_is_finished_before_the_next_one_is_shown() -> N
     run(main())
 
 
+def test_d5_of_texts_that_nobody_saw_grow_the_reply_alone_says_how_long_it_is() -> None:
+    async def main() -> None:
+        house = House(wall := Wall())
+        async with house.connected():
+            house.says(1, 0, "Hm.")
+            house.says(1, 1, "F")
+            await house.reply(1, "Found it.")
+            assert wall.texts() == ["Hm.", "Found it."]
+            assert [one.place.of for one in wall.messages.values()] == [0, 1]
+
+    run(main())
+
+
 def test_a_reply_of_which_nothing_was_drafted_does_not_take_the_place_of_the_text_before_the_tool() -> None:
     async def main() -> None:
         house = House(wall := Wall())
