@@ -316,13 +316,16 @@ class Writes:
         )
 
     def _post(self, outgoing: Outgoing) -> bool:
-        if self.cursor.execute("SELECT 1 FROM outbox WHERE key = ?", (outgoing.key,)).fetchone():
-            return False  # and no conversation is made for it
+        conversation = self._ids.get(outgoing.address)
+        if conversation is None:
+            if self.cursor.execute("SELECT 1 FROM outbox WHERE key = ?", (outgoing.key,)).fetchone():
+                return False  # and no conversation is made for it
+            conversation = self._conversation(outgoing.address)
         self.cursor.execute(
-            "INSERT INTO outbox (key, conversation, body) VALUES (?, ?, ?)",
-            (outgoing.key, self._conversation(outgoing.address), encode(outgoing)),
+            "INSERT INTO outbox (key, conversation, body) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING",
+            (outgoing.key, conversation, encode(outgoing)),
         )
-        return True
+        return bool(self.cursor.rowcount)
 
 
 def _not_running(turn: int) -> StoreError:

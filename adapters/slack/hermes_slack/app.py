@@ -61,6 +61,17 @@ class Handler(AsyncSocketModeHandler):
             log.info("an acknowledgement was lost with its connection: %s", type(error).__name__)
 
 
+class _App(AsyncApp):
+    """Bolt's app, without a new client for each event: nobody here calls Slack with it, and to make one costs as
+    much as all else that bolt does for an event (it looks for a proxy in the environment, for instance)."""
+
+    def _init_context(self, req: AsyncBoltRequest) -> None:
+        req.context["logger"] = self.logger
+        req.context["token"] = self.client.token
+        req.context["client"] = self.client
+        req.context["listener_runner"] = self.listener_runner
+
+
 def build(client: AsyncWebClient, intake: Intake, logger: logging.Logger) -> AsyncApp:
     """The app. Signatures are checked by the webhook, before a body is parsed (X3), so not once more here."""
     level = logger.level
@@ -68,7 +79,7 @@ def build(client: AsyncWebClient, intake: Intake, logger: logging.Logger) -> Asy
         logging.ERROR
     )  # bolt finds SLACK_BOT_TOKEN in the environment, and warns that it is left there
     try:
-        return AsyncApp(
+        return _App(
             name="hermes",  # else it reads source files to find one
             logger=logger,
             client=client,
