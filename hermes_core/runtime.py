@@ -91,6 +91,7 @@ class Runtime:
         self._stopping = asyncio.Event()
         self._stack = AsyncExitStack()
         self._ready: dict[str, bool] = {}
+        self._failed: set[str] = set()  # adapters that will not be started again
         self._announced = False
         self.router: Router
         self.jobs: EmbeddedJobs
@@ -253,7 +254,7 @@ class Runtime:
     async def run(self) -> None:
         """Serve until every adapter has returned, or `stop` is called.
 
-        Raises what an adapter raised only where it is the single one and failed before it was ready.
+        Raises what an adapter raised only where all of them have failed for good.
         """
         await self.jobs.load()
         await self.router.restore()
@@ -318,13 +319,11 @@ class Runtime:
             except ConfigError as error:
                 log.error("adapter %s: %s", name, error)
                 pulse.ended()
-                self._is_ready(name, False)
-                if len(self.services.adapters) == 1:
+                if self._is_last(name):
                     raise
                 return
             except Incomplete as error:
-                self._is_ready(name, False)
-                if len(self.services.adapters) == 1:
+                if self._is_last(name):
                     raise
                 log.error("adapter %s: %s", name, error)
                 return
@@ -339,6 +338,14 @@ class Runtime:
                 pause = FIRST_PAUSE
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _is_last(self, name: str) -> bool:
+        """An adapter has failed for good: whether all have by now, so that nobody can reach the agent."""
+        self._failed.add(name)
+        last = self._failed == set(self.services.adapters)
+        if not last:
+            self._is_ready(name, False)
+        return last
 
     async def _stand_open(self, door: Door) -> None:
         def ready(where: str) -> None:

@@ -9,12 +9,19 @@ import asyncio
 import signal
 from pathlib import Path
 
+import pytest
+
 from hermes_core.testing.driver import until
 
 from .stage import Platform, Stage
 
 EXAMPLE = Path(__file__).parents[2] / "examples/three_platforms/hermes.toml"
 
+WRONG = {
+    "slack": {"SLACK_BOT_TOKEN": "xoxb-wrong", "SLACK_APP_TOKEN": "xapp-wrong"},
+    "telegram": {"TELEGRAM_BOT_TOKEN": "99:wrong"},
+    "discord": {"DISCORD_BOT_TOKEN": "wrong"},
+}
 SHELL = {"enabled": True, "approval": "never"}
 
 
@@ -82,6 +89,30 @@ async def test_the_same_conversation_on_all_platforms_at_once(tmp_path: Path) ->
         assert all(name in ready for name in ("discord", "slack", "telegram", "terminal"))
         assert await stage.end(signal.SIGTERM) == 0
         assert "Traceback" not in stage.log()
+
+
+@pytest.mark.parametrize(
+    "wrong", [("slack", "telegram", "discord"), ("slack", "discord")], ids=["all", "two"]
+)
+async def test_a_platform_that_refuses_for_good_ends_the_program_only_where_no_other_is_left(
+    tmp_path: Path, wrong: tuple[str, ...]
+) -> None:
+    stage = Stage(tmp_path)
+    for name in wrong:
+        stage.environ |= WRONG[name]
+    if len(wrong) < 3:
+        async with stage:
+            assert "ready: telegram\n" in stage.log()
+            await stage.platforms["telegram"].say(1, "hello there")
+            assert "you said: hello there" in await says(stage.platforms["telegram"], "you said")
+        return
+    with pytest.raises(AssertionError):  # it ends before it is ready
+        await stage.__aenter__()
+    await stage.__aexit__(None, None, None)
+    assert stage.process.returncode == 2
+    assert "ready:" not in stage.log()
+    assert "Traceback" not in stage.log()
+    assert all(f"adapter {name}:" in stage.log() for name in wrong)
 
 
 async def test_the_example_of_one_agent_on_three_platforms_runs_as_it_stands(tmp_path: Path) -> None:
