@@ -4,7 +4,8 @@ Each conversation has a lane; lanes do not wait for each other, so a platform th
 minutes for one chat parks that chat only. A message stays first in its lane until the platform has it
 or will certainly never take it. Before a send whose outcome could be asked for or repeated without
 harm (`Features.lookup`, `Features.once`) nothing needs to be noted; before any other the store is told
-that the outcome is uncertain from now on, so that after a crash the text goes out with its mark.
+that the outcome is uncertain from now on, so that after a crash the text goes out with its mark; and what the
+platform certainly did not take is noted as such, also when the program is stopped while it waits.
 """
 
 from __future__ import annotations
@@ -145,6 +146,8 @@ class Outbox:
                 uncertain = uncertain or error.unknown
                 if not uncertain:
                     await self._account(self._store.unsent, outgoing.key)
+                if _is_cancelled():  # while the adapter waited; it says what it knows instead
+                    raise asyncio.CancelledError from error
                 wait = error.retry_after if error.retry_after is not None else pause
                 log.warning("%s was not taken, next try in %.1f s: %s", outgoing.key, wait, error)
                 self.sends[outgoing.address.platform].tried_again += 1
@@ -190,3 +193,8 @@ class Outbox:
                 return None
             await self._pause(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

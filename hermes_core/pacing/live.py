@@ -49,6 +49,7 @@ class Live:
         self._budget = budget
         self._destination = destination
         self._clock = clock
+        self.calling = False  # a call is under way
         self._action: Action | None = None
         self._at: float | None = None
         self._why: SendError | None = None  # it is hopeless
@@ -106,10 +107,12 @@ class Live:
         event: Event = Failed(unknown=True)  # what holds if the call is cancelled or breaks
         try:
             wait = self._budget.ask(self._destination, action.want)
+            self.calling = wait <= 0.0
             event = Refused(wait) if wait > 0.0 else Done(await self._perform(action))
         except SendError as error:
             event = self._failed(action, error)
         finally:
+            self.calling = False
             self._step(event)
             self._woken.set()
 

@@ -285,23 +285,25 @@ class Writing:
         `slots` are messages that show something of it already. Waits for the budget and, for a while, for the
         connection. `SendError`: see `Adapter.send`.
         """
-        address = outgoing.address
-        await self._connected()
-        if outgoing.turn:  # the answer to a command ends no turn
-            self._typist.rest(address)
-        text = self._completes(outgoing) or self._opened(outgoing, slots)
+        text: Text | None = None
         ended = True
         try:
+            await self._connected()
+            if outgoing.turn:  # the answer to a command ends no turn
+                self._typist.rest(outgoing.address)
+            text = self._completes(outgoing) or self._opened(outgoing, slots)
             return Sent(await self._deliver(text, outgoing))
         except Unsent as unsent:
             raise unsent.error from unsent
         except SendError:
             raise
-        except BaseException:  # it is tried again, and goes on where it was
+        except BaseException as error:  # it is tried again, and goes on where it was
             ended = False
+            if isinstance(error, asyncio.CancelledError) and (text is None or not text.out):
+                raise SendError("It was stopped before anything was handed over.", retry_after=0.0) from error
             raise
         finally:
-            if ended:
+            if ended and text is not None:
                 self._end(text)
 
     async def _connected(self) -> None:
@@ -310,6 +312,12 @@ class Writing:
                 await self._desk.open.wait()
         except TimeoutError:
             raise SendError("There is no connection.", retry_after=0.0) from None
+
+    def _parked(self, address: Address) -> None:
+        """`SendError` while nothing is taken there: the outbox waits, and knows that nothing is out."""
+        wait = self._budget.blocked_until(self._style.destination(address)) - self._clock()
+        if wait > PARKED:
+            raise SendError("The platform takes no more messages for a while.", retry_after=wait)
 
     def _completes(self, outgoing: Outgoing) -> Text | None:
         """The text that this message completes, if there is one.
@@ -322,15 +330,15 @@ class Writing:
             return None
         if text.passed and not text.claimed and not outgoing.text.startswith(text.live.stream.text.strip()):
             return None
+        if not text.out:
+            self._parked(outgoing.address)
         text.claimed = True
         return text
 
     def _opened(self, outgoing: Outgoing, slots: tuple[Slot, ...]) -> Text:
         """A text for a message of which this run has shown nothing yet."""
         address = outgoing.address
-        wait = self._budget.blocked_until(self._style.destination(address)) - self._clock()
-        if wait > PARKED:
-            raise SendError("The platform takes no more messages for a while.", retry_after=wait)
+        self._parked(address)
         if not outgoing.turn:
             return Text(self._desk, address, outgoing.key, answers=outgoing.answers, slots=slots, first=True)
         key = turn_key(address, outgoing.turn)

@@ -128,6 +128,12 @@ class Text:
         stream = self.live.stream
         return bool(stream.slots or stream.running or stream.unsure)
 
+    @property
+    def out(self) -> bool:
+        """Whether something of it stands there, or may, or is just being handed over."""
+        stream = self.live.stream
+        return bool(stream.slots or stream.unsure or self.live.calling)
+
     def add(self, delta: str) -> None:
         """More of it."""
         self.passed = False

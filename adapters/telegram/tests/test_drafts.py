@@ -264,6 +264,32 @@ async def test_d5_a_text_whose_first_message_may_be_out_when_it_is_killed_comes_
     assert len(telegram.texts()) == 2
 
 
+async def test_d5_a_reply_that_waits_for_the_end_of_a_429_at_a_stop_comes_without_a_mark(
+    open_house: Any, telegram: TelegramServer, store: Any
+) -> None:
+    class Kept:
+        """The store of both houses."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+        async def close(self) -> None:
+            """It is the fixture's."""
+
+    telegram.fail("sendMessage", Fault(flood(60)))
+    async with open_house(["The whole story, as it is."], store=Kept()) as house:
+        await house.up()
+        telegram.say("tell me")
+        await telegram.until(lambda: bool(telegram.called("sendMessage")))
+        outbox = house.runtime.services.outbox
+        await telegram.until(lambda: not outbox.empty(Address("telegram", "42", "7")))
+        assert telegram.texts() == []
+    async with open_house(store=Kept()) as house:
+        await telegram.shown("The whole story, as it is.")
+        await house.settled()
+    assert telegram.texts() == ["The whole story, as it is."]
+
+
 async def test_r3_a_draft_that_no_turn_goes_on_with_is_closed_though_nobody_says_anything(
     open_house: Any, telegram: TelegramServer, tmp_path: Path
 ) -> None:
