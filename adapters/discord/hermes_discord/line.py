@@ -27,6 +27,7 @@ log = logging.getLogger("hermes.discord")
 
 SERVER: Final = "https://discord.com/api/v10"
 GATEWAY: Final = "wss://gateway.discord.gg/"
+CONNECTIONS: Final = 100  # to one host: a new one for each of many calls would cost more than the call
 CLOSING: Final = 0.7  # seconds that the end of the connection may take
 UNKNOWN_MESSAGE: Final = 10008
 TOO_LARGE: Final = 40005
@@ -69,6 +70,7 @@ class Line(discord.Client):
         )
         super().__init__(
             intents=intents,
+            connector=aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS),
             allowed_mentions=discord.AllowedMentions.none(),
             max_messages=None,
             member_cache_flags=discord.MemberCacheFlags.none(),

@@ -7,10 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
+from yarl import URL
 
 from hermes_core.adapter import KnownCommand
 from hermes_core.errors import ConfigError
+from hermes_core.messages import Address, Outgoing
 from hermes_core.testing.driver import RecordingGateway
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.discord import FakeDiscord
@@ -87,6 +90,22 @@ async def test_case_43_each_heartbeat_that_is_acknowledged_is_a_sign_of_life(dis
     beats = discord.gateway.beats
     await until(lambda: discord.gateway.beats >= beats + 10)  # what it sends nobody answers
     assert gateway.alive_calls <= heard + 1
+    run.cancel()
+    await asyncio.wait({run}, timeout=1.0)
+
+
+async def test_many_answers_at_once_share_a_hundred_connections(discord: FakeDiscord) -> None:
+    adapter = _adapter(discord, slash=False, requests=1e6)
+    run = asyncio.create_task(adapter.run(_nobody()))
+    await until(lambda: discord.gateway.connected)
+    places = [Address("discord", discord.me["id"], discord.direct(f"p{one}")) for one in range(250)]
+    sent = await asyncio.gather(
+        *(adapter.send(Outgoing(f"{one}#notice", one, "Hello there.")) for one in places)
+    )
+    port = URL(discord.base_url).port
+    ours = [one for one in psutil.Process().net_connections("tcp") if getattr(one.raddr, "port", 0) == port]
+    assert len({one.ids for one in sent}) == 250
+    assert 10 < len(ours) <= 100
     run.cancel()
     await asyncio.wait({run}, timeout=1.0)
 
@@ -279,4 +298,4 @@ def _adapter(discord: FakeDiscord, token: str = "", **more: Any) -> DiscordAdapt
 
 def _nobody() -> Any:
     """A gateway behind which nobody is."""
-    return SimpleNamespace(commands=tuple, ready=lambda: None, alive=lambda: None)
+    return SimpleNamespace(commands=tuple, ready=lambda: None, alive=lambda: None, dated=lambda header: None)
