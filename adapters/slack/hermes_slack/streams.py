@@ -27,7 +27,7 @@ from hermes_slack.limits import STREAM_LIFE, STREAM_RATE
 from hermes_slack.posts import Found, Posts, metadata
 from hermes_slack.render import Piece
 
-__all__ = ["Speaker", "Streams", "ringing_nobody"]
+__all__ = ["Speaker", "Streams", "has_table", "ringing_nobody"]
 
 log = logging.getLogger("hermes.slack")
 
@@ -37,6 +37,7 @@ _OUTSIDE: Final = ("not_in_channel", "channel_not_found")
 _ALONE: Final = "_Only you see this: I am not in this channel._"
 _SKEW: Final = 60.0  # seconds by which our clock and Slack's may differ
 _NAME: Final = re.compile(r"<(?=[@!#])")
+_RULER: Final = re.compile(r"^(?=[^\n]*-)[ \t>:|-]*\|[ \t>:|-]*$", re.MULTILINE)  # below the head of a table
 
 
 class Speaker(msgspec.Struct, frozen=True):
@@ -59,6 +60,11 @@ class _Stream:
 def ringing_nobody(text: str) -> str:
     """Markdown in which no name is one for Slack (R4, E11). A longer text gives the same beginning."""
     return _NAME.sub("<\u2060", text)
+
+
+def has_table(text: str) -> bool:
+    """Whether Markdown has a table in it, or something that looks like one."""
+    return "|" in text and _RULER.search(text) is not None
 
 
 class Streams(Posts):
@@ -169,8 +175,10 @@ class Streams(Posts):
         """Whether appending to what stands there shows this piece, and nothing that Slack would not show so."""
         if not stream.sure or piece.choices or not piece.raw.startswith(stream.raw):
             return False
-        if piece.of:  # what stays there has no invisible characters in its code
-            return ringing_nobody(piece.raw) == piece.raw
+        if (
+            piece.of
+        ):  # what stays there has no invisible characters in its code, and no table as pipes (case 37)
+            return ringing_nobody(piece.raw) == piece.raw and not has_table(piece.raw)
         return self._clock() - stream.began < STREAM_LIFE
 
     async def _append(

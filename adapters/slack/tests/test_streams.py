@@ -18,7 +18,7 @@ from hermes_core.testing.platforms.slack import FakeSlack
 from hermes_slack.client import Client
 from hermes_slack.limits import STREAM_LIFE
 from hermes_slack.render import Piece, cut
-from hermes_slack.streams import Speaker, Streams, ringing_nobody
+from hermes_slack.streams import Speaker, Streams, has_table, ringing_nobody
 
 from .house import House
 
@@ -250,3 +250,37 @@ async def test_a_stream_of_a_dead_run_is_ended_before_its_message_is_changed_r3(
     async with asyncio.timeout(5):
         await two.mark(HERE, kept, "_mark_")
     assert slack.texts("C1", "1.1") == ["one, whole\n\n_mark_"]
+
+
+async def test_case_37_a_table_that_was_streamed_stands_there_aligned_and_not_as_pipes(
+    tmp_path: Path, slack: FakeSlack
+) -> None:
+    """Slack's own Markdown has no tables, or not everywhere; so the stream is ended and the message edited."""
+    hold = Hold()
+    table = "| name | n |\n|:---|--:|\n| one | 1 |\n| twenty | 20 |"
+    async with House(tmp_path, slack, [["Here it is, all of it:\n\n| name ", hold, table[7:]]]) as house:
+        ts = slack.world.say("C1", "UANN", f"{AGENT} a table")
+        await slack.until(lambda: bool(slack.texts("C1", ts)))
+        assert slack.world.streams.alive == 1
+        hold.release()
+        await slack.until(lambda: slack.texts("C1", ts)[0].endswith("```"))
+        await house.settled("C1", ts)
+        (text,) = slack.texts("C1", ts)
+        assert "|" not in text
+        assert text.startswith("Here it is, all of it:")
+        assert slack.world.streams.alive == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("| a | b |\n|---|---|\n| 1 | 2 |", True),
+        ("a | b\n- | :-:\n1 | 2", True),
+        ("> | a |\n> |---|\n> | 1 |", True),
+        ("a list\n- one | two\n- three", False),
+        ("---\n\n`ls | wc`\n\n--|--x", False),
+        ("plain words", False),
+    ],
+)
+def test_a_table_is_known_by_the_line_below_its_head(text: str, table: bool) -> None:
+    assert has_table(text) is table
