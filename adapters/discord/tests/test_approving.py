@@ -2,49 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
+
 from hermes_access.plugin import AccessPlugin
-from hermes_core.hookspecs import hookimpl
-from hermes_core.messages import ToolCall
-from hermes_core.testing.model import Script
+from hermes_core.testing.approval_contract import SCRIPT, ApprovalContract, Asker, Wiper
 from hermes_core.testing.platforms.discord import FakeDiscord
-from hermes_core.tools import Tool, tool
 
-from .bench import Bench, until
+from .bench import Bench
 
-
-class Wiper:
-    def __init__(self) -> None:
-        self.wiped: list[str] = []
-
-    @hookimpl
-    def hermes_tools(self) -> Sequence[Tool]:
-        @tool("wipe", approval=True)
-        async def wipe(path: str) -> str:
-            """Remove everything there."""
-            self.wiped.append(path)
-            return "gone"
-
-        return [wipe]
+PEOPLE = {"ann": "ann", "ben": "bob"}
 
 
-async def test_case_40_a_call_is_approved_with_a_button_in_its_thread_by_whose_turn_it_is(
-    tmp_path: Path, discord: FakeDiscord
-) -> None:
-    room = discord.room()
-    thread = discord.thread(room)
-    wiper = Wiper()
-    script: list[Script] = [[ToolCall("1", "wipe", '{"path": "/tmp/x"}')], "Done."]
-    async with Bench(tmp_path, discord, script, plugins=[AccessPlugin(), wiper]) as bench:
-        await discord.say(thread, "bob", f"<@{discord.me['id']}> wipe it")
-        await until(lambda: "May I run this?" in "".join(discord.texts(thread)))
-        await discord.press(thread, "ann", "Approve")
-        await until(lambda: "is not yours to answer" in "".join(discord.texts(thread)))
-        assert wiper.wiped == []
-        await discord.press(thread, "bob", "Approve")
-        await until(lambda: "Done." in discord.texts(thread))
-        assert wiper.wiped == ["/tmp/x"]
-        assert discord.texts(room) == []
-        assert len(bench.model.requests) == 2
+class Thread:
+    """A thread in a room."""
+
+    def __init__(self, discord: FakeDiscord, bench: Bench, wiper: Wiper, room: str, thread: str) -> None:
+        self.wiper = wiper
+        self._discord = discord
+        self._bench = bench
+        self._room = room
+        self._thread = thread
+
+    async def begin(self) -> None:
+        await self._discord.say(self._thread, PEOPLE["ben"], f"<@{self._discord.me['id']}> wipe it")
+
+    def said(self) -> list[str]:
+        return self._discord.texts(self._thread)
+
+    def buttons(self) -> list[str]:
+        rows = self._discord.mine(self._thread)[0]["components"]
+        return [one["label"] for row in rows for one in row["components"]]
+
+    async def press(self, name: str, label: str) -> None:
+        await self._discord.press(self._thread, PEOPLE[name], label)
+
+    def elsewhere(self) -> list[str]:
+        return self._discord.texts(self._room)
+
+    def requests(self) -> int:
+        return len(self._bench.model.requests)
+
+
+class TestApproval(ApprovalContract):
+    @pytest.fixture
+    async def asker(self, tmp_path: Path, discord: FakeDiscord) -> AsyncIterator[Asker]:
+        room = discord.room()
+        thread = discord.thread(room)
+        wiper = Wiper()
+        async with Bench(tmp_path, discord, SCRIPT, plugins=[AccessPlugin(), wiper]) as bench:
+            yield Thread(discord, bench, wiper, room, thread)

@@ -2,50 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
+
 from hermes_access.plugin import AccessPlugin
-from hermes_core.hookspecs import hookimpl
-from hermes_core.messages import ToolCall
-from hermes_core.testing.model import Script
+from hermes_core.testing.approval_contract import SCRIPT, ApprovalContract, Asker, Wiper
 from hermes_core.testing.platforms.slack import FakeSlack
-from hermes_core.tools import Tool, tool
+from hermes_core.testing.platforms.slack_rules import buttons_of
 
 from .house import House
 
-
-class Wiper:
-    def __init__(self) -> None:
-        self.wiped: list[str] = []
-
-    @hookimpl
-    def hermes_tools(self) -> Sequence[Tool]:
-        @tool("wipe", approval=True)
-        async def wipe(path: str) -> str:
-            """Remove everything there."""
-            self.wiped.append(path)
-            return "gone"
-
-        return [wipe]
+CHANNEL = "C1"
+PEOPLE = {"ann": "UANN", "ben": "UBOB"}
 
 
-async def test_case_40_a_call_is_approved_with_a_button_in_its_thread_by_whose_turn_it_is(
-    tmp_path: Path, slack: FakeSlack
-) -> None:
-    wiper = Wiper()
-    script: list[Script] = [[ToolCall("1", "wipe", '{"path": "/tmp/x"}')], "Done."]
-    async with House(tmp_path, slack, script, plugins=[AccessPlugin(), wiper]) as house:
-        root = slack.world.say("C1", "UBOB", "<@U0AGENT> wipe it")
-        await slack.until(lambda: "May I run this?" in "".join(slack.texts("C1", root)))
-        (asked,) = [
-            ts for ts, one in slack.world.channel("C1").messages.items() if "May I run" in one.get("text", "")
-        ]
-        await slack.press("C1", "UANN", asked, "Approve")
-        await slack.until(lambda: "is not yours to answer" in "".join(slack.texts("C1", root)))
-        assert wiper.wiped == []
-        await slack.press("C1", "UBOB", asked, "Approve")
-        await slack.until(lambda: "Done." in slack.texts("C1", root))
-        assert wiper.wiped == ["/tmp/x"]
-        assert slack.texts("C1") == []
-        assert len(house.model.requests) == 2
+class Thread:
+    """A thread in a channel."""
+
+    def __init__(self, slack: FakeSlack, house: House, wiper: Wiper) -> None:
+        self.wiper = wiper
+        self._slack = slack
+        self._house = house
+        self._root = ""
+
+    async def begin(self) -> None:
+        self._root = self._slack.world.say(CHANNEL, PEOPLE["ben"], "<@U0AGENT> wipe it")
+
+    def said(self) -> list[str]:
+        return self._slack.texts(CHANNEL, self._root)
+
+    def _question(self) -> str:
+        messages = self._slack.world.channel(CHANNEL).messages
+        (asked,) = [ts for ts, one in messages.items() if "May I run" in one.get("text", "")]
+        return asked
+
+    def buttons(self) -> list[str]:
+        message = self._slack.world.channel(CHANNEL).messages[self._question()]
+        return list(buttons_of(message))
+
+    async def press(self, name: str, label: str) -> None:
+        await self._slack.press(CHANNEL, PEOPLE[name], self._question(), label)
+
+    def elsewhere(self) -> list[str]:
+        return self._slack.texts(CHANNEL)
+
+    def requests(self) -> int:
+        return len(self._house.model.requests)
+
+
+class TestApproval(ApprovalContract):
+    @pytest.fixture
+    async def asker(self, tmp_path: Path, slack: FakeSlack) -> AsyncIterator[Asker]:
+        wiper = Wiper()
+        async with House(tmp_path, slack, SCRIPT, plugins=[AccessPlugin(), wiper]) as house:
+            yield Thread(slack, house, wiper)

@@ -2,51 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+
 from hermes_access.plugin import AccessPlugin
-from hermes_core.hookspecs import hookimpl
-from hermes_core.messages import ToolCall
+from hermes_core.testing.approval_contract import SCRIPT, ApprovalContract, Asker, Wiper
 from hermes_core.testing.platforms.telegram import TelegramServer
-from hermes_core.tools import Tool, tool
+
+FORUM, TOPIC = -200, 5
+PEOPLE = {"ann": 66, "ben": 8}
 
 
-class Wiper:
-    def __init__(self) -> None:
-        self.wiped: list[str] = []
+class Thread:
+    """A topic of a forum."""
 
-    @hookimpl
-    def hermes_tools(self) -> Sequence[Tool]:
-        @tool("wipe", approval=True)
-        async def wipe(path: str) -> str:
-            """Remove everything there."""
-            self.wiped.append(path)
-            return "gone"
+    def __init__(self, telegram: TelegramServer, house: Any, wiper: Wiper) -> None:
+        self.wiper = wiper
+        self._telegram = telegram
+        self._house = house
 
-        return [wipe]
+    async def begin(self) -> None:
+        topic: dict[str, Any] = {"message_thread_id": TOPIC, "is_topic_message": True}
+        self._telegram.say("@hermes_bot wipe it", FORUM, PEOPLE["ben"], **topic)
+
+    def _sent(self, *, here: bool = True) -> list[dict[str, Any]]:
+        return [one for one in self._telegram.sent(FORUM) if (one.get("message_thread_id") == TOPIC) is here]
+
+    def said(self) -> list[str]:
+        return [one["text"] for one in self._sent()]
+
+    def buttons(self) -> list[str]:
+        rows = self._sent()[0]["reply_markup"]["inline_keyboard"]
+        return [one["text"] for row in rows for one in row]
+
+    async def press(self, name: str, label: str) -> None:
+        pressed = self._telegram.press(self._sent()[0], label, user=PEOPLE[name])
+        await self._telegram.until(lambda: self._telegram.presses[pressed] == "")  # it spins no more
+
+    def elsewhere(self) -> list[str]:
+        return [one["text"] for one in self._sent(here=False)]
+
+    def requests(self) -> int:
+        return len(self._house.model.requests)
 
 
-async def test_case_40_a_call_is_approved_with_a_button_in_its_topic_by_whose_turn_it_is(
-    open_house: Any, telegram: TelegramServer
-) -> None:
-    telegram.chat(-200, forum=True, topics={5})
-    wiper = Wiper()
-    script = [[ToolCall("1", "wipe", '{"path": "/tmp/x"}')], "Done."]
-    async with open_house(script, plugins=[AccessPlugin(), wiper]) as house:
-        await house.up()
-        telegram.say("@hermes_bot wipe it", -200, 8, message_thread_id=5, is_topic_message=True)
-        await telegram.until(lambda: bool(telegram.sent(-200)))
-        (asked,) = telegram.sent(-200)
-        assert asked["message_thread_id"] == 5
-        rows = asked["reply_markup"]["inline_keyboard"]
-        assert [one["text"] for row in rows for one in row] == ["Approve", "Always", "Deny"]
-        stranger = telegram.press(asked, "Approve", user=66)
-        await telegram.until(lambda: telegram.presses[stranger] == "")
-        await telegram.until(lambda: len(telegram.sent(-200)) == 2)
-        assert "is not yours to answer" in telegram.sent(-200)[1]["text"]
-        assert wiper.wiped == []
-        telegram.press(asked, "Approve", user=8)
-        await telegram.shown("Done.", -200)
-        assert wiper.wiped == ["/tmp/x"]
-        assert {one["message_thread_id"] for one in telegram.sent(-200)} == {5}
+class TestApproval(ApprovalContract):
+    @pytest.fixture
+    async def asker(self, open_house: Any, telegram: TelegramServer) -> AsyncIterator[Asker]:
+        telegram.chat(FORUM, forum=True, topics={TOPIC})
+        wiper = Wiper()
+        async with open_house(SCRIPT, plugins=[AccessPlugin(), wiper]) as house:
+            await house.up()
+            yield Thread(telegram, house, wiper)
