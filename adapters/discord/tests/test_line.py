@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import psutil
 import pytest
 from yarl import URL
@@ -18,6 +19,7 @@ from hermes_core.testing.driver import RecordingGateway
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.discord import FakeDiscord
 from hermes_discord.adapter import DiscordAdapter
+from hermes_discord.line import dates
 
 from .bench import Bench, until
 
@@ -108,6 +110,27 @@ async def test_many_answers_at_once_share_a_hundred_connections(discord: FakeDis
     assert 10 < len(ours) <= 100
     run.cancel()
     await asyncio.wait({run}, timeout=1.0)
+
+
+async def test_the_clock_of_the_platform_is_looked_at_now_and_then_and_not_at_each_call(
+    discord: FakeDiscord,
+) -> None:
+    seen: list[str | None] = []
+    adapter, address = _adapter(discord, slash=False), Address("discord", "1", discord.direct())
+    gateway = SimpleNamespace(commands=tuple, ready=lambda: None, alive=lambda: None, dated=seen.append)
+    run = asyncio.create_task(adapter.run(gateway))  # type: ignore[arg-type]
+    await until(lambda: discord.gateway.connected)
+    for number in range(3):
+        await adapter.send(Outgoing(f"{number}", address, "Hello there."))
+    assert len(seen) == 1
+    assert seen[0] is not None
+    run.cancel()
+    await asyncio.wait({run}, timeout=1.0)
+    async with aiohttp.ClientSession(trace_configs=[dates(seen.append, 0.01)]) as session:
+        async with asyncio.timeout(10.0):
+            while len(seen) < 3:
+                async with session.get(discord.base_url):
+                    await asyncio.sleep(0)
 
 
 class Asked(RecordingGateway):
