@@ -118,7 +118,7 @@ async def test_the_clock_of_the_platform_is_looked_at_now_and_then_and_not_at_ea
     seen: list[str | None] = []
     adapter, address = _adapter(discord, slash=False), Address("discord", "1", discord.direct())
     gateway = SimpleNamespace(commands=tuple, ready=lambda: None, alive=lambda: None, dated=seen.append)
-    run = asyncio.create_task(adapter.run(gateway))  # type: ignore[arg-type]
+    run = asyncio.create_task(adapter.run(gateway))
     await until(lambda: discord.gateway.connected)
     for number in range(3):
         await adapter.send(Outgoing(f"{number}", address, "Hello there."))
