@@ -33,6 +33,7 @@ CLOSING: Final = 0.7  # seconds that the end of the connection may take
 UNKNOWN_MESSAGE: Final = 10008
 TOO_LARGE: Final = 40005
 _NEVER: Final = frozenset({403, 404})
+_SESSION: Final = ("READY", "RESUMED")  # without these there is no connection
 _INTENTS: Final = (
     'Turn on "Message Content Intent" for the application (Discord developer portal, Bot), or set '
     "message_content = false in [adapters.discord]: then only direct messages and mentions are read."
@@ -92,6 +93,8 @@ class Line(discord.Client):
             http_trace=dates(dated),
         )
         self._told = told
+        parsers = self._connection.parsers
+        parsers.update({name: _read(name, parse) for name, parse in parsers.items() if name not in _SESSION})
         discord.http.Route.BASE = base_url.rstrip("/") or SERVER
         discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(gateway_url or GATEWAY)
 
@@ -216,6 +219,18 @@ class Line(discord.Client):
             raise
         forwarded = [one for snapshot in found.message_snapshots for one in snapshot.attachments]
         return next((one.url for one in (*found.attachments, *forwarded) if one.id == file), None)
+
+
+def _read(name: str, parse: Callable[[Any], None]) -> Callable[[Any], None]:
+    """The library's reader of one kind of event; what it cannot read is left out."""
+
+    def read(data: Any) -> None:
+        try:
+            parse(data)
+        except Exception as error:  # the edge to foreign data: else the library ends the connection for it
+            log.error("an event %s of Discord cannot be read and is left out", name, exc_info=error)
+
+    return read
 
 
 def _opened(piece: Piece) -> list[discord.File]:

@@ -97,9 +97,11 @@ async def test_case_43_each_heartbeat_that_is_acknowledged_is_a_sign_of_life(dis
 
 
 async def test_many_answers_at_once_share_a_hundred_connections(discord: FakeDiscord) -> None:
-    adapter = _adapter(discord, slash=False, requests=1e6)
-    run = asyncio.create_task(adapter.run(_nobody()))
-    await until(lambda: discord.gateway.connected)
+    adapter, gateway, ready = _adapter(discord, slash=False, requests=1e6), _nobody(), asyncio.Event()
+    gateway.ready = ready.set
+    run = asyncio.create_task(adapter.run(gateway))
+    async with asyncio.timeout(10.0):
+        await ready.wait()
     places = [Address("discord", discord.me["id"], discord.direct(f"p{one}")) for one in range(250)]
     sent = await asyncio.gather(
         *(adapter.send(Outgoing(f"{one}#notice", one, "Hello there.")) for one in places)

@@ -130,6 +130,19 @@ async def test_an_event_that_cannot_be_read_is_left_out_and_the_next_one_is_take
         assert len(discord.gateway.identified) == 1
 
 
+async def test_an_event_that_the_library_cannot_read_does_not_end_the_connection(
+    tmp_path: Path, discord: FakeDiscord, caplog: pytest.LogCaptureFixture
+) -> None:
+    chat = discord.direct()
+    async with Bench(tmp_path, discord) as bench:
+        await discord.gateway.dispatch("MESSAGE_CREATE", {"id": "5"})  # of a shape that is not known yet
+        await discord.gateway.dispatch("BRAND_NEW", {"what": "nobody knows"})
+        await discord.say(chat, "ann", "hello")
+        assert await bench.heard(chat) == ["you said: hello"]
+        assert len(discord.gateway.identified) == 1
+    assert "MESSAGE_CREATE of Discord cannot be read and is left out" in caplog.text
+
+
 async def test_r3_a_draft_that_no_turn_goes_on_with_is_closed_though_nobody_says_anything(
     tmp_path: Path, discord: FakeDiscord
 ) -> None:
