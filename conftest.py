@@ -1,4 +1,4 @@
-"""For all tests of the repository: in continuous integration a test that is skipped is a failure.
+"""For all tests of the repository: flags for long runs; in continuous integration a skipped test is a failure.
 
 Elsewhere a test may be skipped where the machine cannot run it (no mounting, no /proc); there it has to
 run, or the check would pass without having looked.
@@ -9,6 +9,18 @@ from __future__ import annotations
 import os
 
 import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How long the tests go on that could go on for ever. Here, so that they need no folder beside them."""
+    group = parser.getgroup("hermes")
+    group.addoption("--crash-kills", type=int, default=200, help="how often the gateway is killed (200)")
+    group.addoption(
+        "--crash-seed", type=int, default=None, help="repeat a crash test by the seed that it printed"
+    )
+    group.addoption(
+        "--soak-seconds", type=float, default=30.0, help="for how long people write in the soak test (30)"
+    )
 
 
 @pytest.hookimpl(trylast=True)

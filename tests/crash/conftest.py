@@ -1,4 +1,4 @@
-"""`pytest tests/crash --crash-kills 5000`: as many kills as one has patience for."""
+"""`--crash-kills 5000`: as many kills as one has patience for."""
 
 from __future__ import annotations
 
@@ -6,21 +6,10 @@ from pathlib import Path
 
 import pytest
 
-KILLS = 200
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Seen by pytest where this folder is named on its command line."""
-    group = parser.getgroup("hermes crash tests")
-    group.addoption(
-        "--crash-kills", type=int, default=KILLS, help=f"how often the gateway is killed ({KILLS})"
-    )
-    group.addoption("--crash-seed", type=int, default=None, help="repeat a run by the seed that it printed")
-
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A kill takes a fifth of a second on an idle machine: the time limit goes with their number."""
-    kills = config.getoption("--crash-kills", default=KILLS)
+    kills = config.getoption("--crash-kills")
     for item in items:
         if item.path == Path(__file__).with_name("test_crash.py"):
             item.add_marker(pytest.mark.timeout(200 + 2 * kills))
@@ -29,4 +18,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture
 def kills(pytestconfig: pytest.Config) -> int:
     """How often the gateway is to be killed."""
-    return int(pytestconfig.getoption("--crash-kills", default=KILLS))
+    return int(pytestconfig.getoption("--crash-kills"))

@@ -1,7 +1,7 @@
 """A gateway under load, killed at random instants and started again: nothing is lost, nothing is done twice.
 
 D1 to D6 with real processes: the real runtime, store, model plugin and tools; a platform and a model
-server that outlive it, over real sockets. The seed is printed; `pytest tests/crash --crash-kills N` goes
+server that outlive it, over real sockets. The seed is printed; `--crash-kills N` goes
 on for as long as one wants.
 """
 
@@ -72,7 +72,7 @@ def errors_in(gateways: Gateways) -> list[str]:
 
 def seed_of(config: pytest.Config) -> int:
     """The seed of this run, printed so that it can be repeated."""
-    seed = config.getoption("--crash-seed", default=None)
+    seed = config.getoption("--crash-seed")
     seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
     print(f"--crash-seed {seed}")
     return int(seed)

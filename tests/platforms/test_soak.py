@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,12 +39,21 @@ def _kind(token: str) -> str:
     return token[0]
 
 
+def test_the_flags_of_long_runs_need_no_folder_beside_them() -> None:
+    root = Path(__file__).parents[2]
+    flags = ("--soak-seconds", "300", "--crash-kills", "5000", "--crash-seed", "1")
+    command = (sys.executable, "-m", "pytest", *flags, "--help")
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--soak-seconds" in done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_nothing_is_lost_or_twice_on_three_platforms_that_misbehave(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    seconds = float(request.config.getoption("--soak-seconds"))
+    seconds = request.config.getoption("--soak-seconds")
     seed = random.SystemRandom().randrange(10**6)
     dice = random.Random(seed)
     said: dict[tuple[str, int], list[str]] = {}
