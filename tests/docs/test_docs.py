@@ -305,6 +305,7 @@ def test_every_promise_names_tests_that_exist() -> None:
         *ROOT.glob("adapters/*/tests/*.py"),
         *ROOT.glob("examples/tests/*.py"),
         *ROOT.glob("hermes_core/testing/*.py"),
+        *ROOT.glob("plugins/*/hermes_*/*_contract.py"),
     ]
     code = "\n".join(file.read_text(encoding="utf-8") for file in files)
     exist = set(re.findall(r"^ *(?:async )?def (test_\w+)\(", code, re.MULTILINE))

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from hermes_anthropic.model import AnthropicModel, open_model
 from hermes_anthropic.plugin import AnthropicPlugin, AnthropicSettings
-from hermes_core.config import Config, ModelSettings, Secrets
+from hermes_core.config import Config
 from hermes_core.errors import ConfigError
 from hermes_core.messages import Said, SaidKind
-from hermes_core.models import ModelFactory, Request
+from hermes_core.models import Request
 from hermes_core.testing.model_server import Answer, ModelServer, blocks
-
-
-def settings(name: str = "m", base_url: str = "", key: str = "", **environ: str) -> ModelSettings:
-    """Settings as `[model]` would give them in this environment."""
-    return ModelSettings("anthropic", name, base_url, key, 1.0, secrets=Secrets(environ))
+from hermes_httpmodel.settings_contract import SettingsContract, Wrong
 
 
 def own(**table: Any) -> AnthropicSettings:
@@ -27,38 +22,25 @@ def own(**table: Any) -> AnthropicSettings:
     return Config.of({"plugins": {"anthropic": table}}).section("plugins", "anthropic", AnthropicSettings)
 
 
-def test_the_plugin_offers_the_provider_anthropic() -> None:
-    (factory,) = AnthropicPlugin(AnthropicSettings()).hermes_models()
-    assert isinstance(factory, ModelFactory)
-    assert factory.provider == "anthropic"
-    assert isinstance(factory.open(settings(base_url="http://127.0.0.1:1")), AnthropicModel)
+class TestSettings(SettingsContract):
+    provider = "anthropic"
+    variable = "ANTHROPIC_API_KEY"
+    module = "hermes_anthropic.plugin"
+    model = AnthropicModel
+
+    @staticmethod
+    def plugin() -> AnthropicPlugin:
+        return AnthropicPlugin(AnthropicSettings())
+
+    def wrong(self) -> Iterator[tuple[str, Wrong]]:
+        yield from super().wrong()
+        written_out = self.given(base_url="https://api.anthropic.com/v1/")
+        yield "the address written out", (written_out, "ANTHROPIC_API_KEY")
+        yield "no name for Anthropic itself", (self.given(name="", ANTHROPIC_API_KEY="k"), "claude")
+        yield "no key", (self.given(), "Anthropic wants an API key, and ANTHROPIC_API_KEY")
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        pytest.param(settings(), "Anthropic wants an API key, and ANTHROPIC_API_KEY", id="without a key"),
-        pytest.param(
-            settings(base_url="https://api.anthropic.com/v1/"), "ANTHROPIC_API_KEY", id="written out"
-        ),
-        pytest.param(settings(name="", ANTHROPIC_API_KEY="k"), "claude", id="no name"),
-    ],
-)
-def test_what_is_missing_is_named(given: ModelSettings, text: str) -> None:
-    with pytest.raises(ConfigError, match=text):
-        open_model(given)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        pytest.param(settings(ANTHROPIC_API_KEY="k"), id="Anthropic with its own variable"),
-        pytest.param(settings(key="MINE", MINE="k"), id="Anthropic with another variable"),
-        pytest.param(settings(base_url="http://h"), id="a server that wants no key"),
-    ],
-)
-def test_what_is_enough_is_enough(given: ModelSettings) -> None:
-    assert isinstance(open_model(given), AnthropicModel)
+settings = TestSettings.given
 
 
 async def test_the_key_of_anthropic_is_sent_to_no_other_server(server: ModelServer) -> None:
@@ -113,8 +95,3 @@ async def test_the_settings_of_the_plugin_are_sent(
 def test_settings_that_cannot_be_are_named(table: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         own(**table)
-
-
-def test_loading_the_plugin_does_not_load_httpx() -> None:
-    code = "import sys, hermes_anthropic.plugin; sys.exit('httpx' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
