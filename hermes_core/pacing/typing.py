@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import heapq
+from typing import Final
 
 __all__ = ["Typing"]
+
+_STALE: Final = 64  # entries that may be overtaken before they are thrown away, beside one for each destination
 
 
 class Typing:
@@ -49,6 +52,9 @@ class Typing:
 
     def _arm(self, destination: str, at: float) -> None:
         self._next[destination] = at
+        if len(self._order) > 2 * len(self._next) + _STALE:  # nobody asks what is due
+            self._order = [(due, one) for one, due in self._next.items() if one != destination]
+            heapq.heapify(self._order)
         heapq.heappush(self._order, (at, destination))
 
     def _stale(self) -> bool:

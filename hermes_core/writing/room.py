@@ -274,6 +274,14 @@ class Writing:
         key = turn_key(outgoing.address, outgoing.turn)
         return key in self._texts or any(one.key == key for one in self._left.get(outgoing.address, ()))
 
+    def unfinished(self, key: str, address: Address) -> bool:
+        """Whether an earlier run showed something of the message with this key, and it is not known to be whole.
+
+        An adapter that can look its messages up says then that it is not there (`Adapter.find`): `send` completes
+        it, and posts nothing twice. Else what is left of it would be closed as a text that broke off.
+        """
+        return any(one.key == key and not one.whole for one in self._left.get(address, ()))
+
     def found(self, key: str) -> Sent | None:
         """The message with this key, where it grew out of a draft and is known to stand there whole."""
         ids = self._journal.reply(key)

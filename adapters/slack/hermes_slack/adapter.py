@@ -5,43 +5,38 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 import msgspec
 from slack_bolt.app.async_app import AsyncApp
-from slack_sdk.errors import SlackApiError
-from slack_sdk.web.async_client import AsyncWebClient
 
-from hermes_core.adapter import Broken, Drafted, Features, Gateway, Progress, Received, Sent, Shown, Working
-from hermes_core.errors import ConfigError, HermesError
+from hermes_core.adapter import Features, Gateway, Received, Sent, Shown, Working
+from hermes_core.errors import HermesError, SendError
 from hermes_core.messages import Address, Attachment, Outgoing
-from hermes_core.pacing import Budget
+from hermes_core.pacing import Budget, Slot
 from hermes_core.route import Problem, Request, Response
-from hermes_slack import socket, webhook
+from hermes_core.writing import Journal, Style, Writing
+from hermes_slack import render, socket, web, webhook
 from hermes_slack.app import build
 from hermes_slack.client import Client
-from hermes_slack.convert import PLATFORM, Me
-from hermes_slack.drafts import Drafts
-from hermes_slack.faults import account_fault, send_error
-from hermes_slack.files import Files, Uploads
+from hermes_slack.convert import PLATFORM
+from hermes_slack.files import Files
 from hermes_slack.history import History
 from hermes_slack.intake import Intake
-from hermes_slack.limits import API, CHANNEL_RATES, MAX_FILE, MAX_TEXT, WORKSPACE_RATES
+from hermes_slack.limits import API, CHANNEL_RATES, MAX_FILE, MAX_TEXT, TEMPO, WORKSPACE_RATES
 from hermes_slack.names import Names
-from hermes_slack.passing import Passing
-from hermes_slack.posts import FAILURES
 from hermes_slack.seen import Seen
+from hermes_slack.signs import Signs
 from hermes_slack.streams import Streams
-from hermes_slack.tasks import begin
-from hermes_slack.writing import Writing
 
 __all__ = ["App", "SlackAdapter"]
 
 _TIMEOUT: Final = 30.0  # seconds for one call
+_CONNECTING: Final = 5.0  # seconds for which a call waits for the connection
 _SAID_AGAIN: Final = 300.0  # seconds between two complaints about calls with a wrong signature
 
 log = logging.getLogger("hermes.slack")
@@ -60,6 +55,15 @@ class App(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"App({self.base_url})"
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """What lives as long as one connection."""
+
+    bolt: AsyncApp
+    posts: Streams
+    files: Files
+    signs: Signs
 
 
 class SlackAdapter:
@@ -85,10 +89,18 @@ class SlackAdapter:
         self._app = app
         self._folder = folder
         self._wall = wall
-        self._bolt: AsyncApp | None = None
-        self._files: Files | None = None
-        self._passing: Passing | None = None
-        self._writing: Writing | None = None
+        self._writing = Writing(
+            Style(render.cut, render.INTERRUPTED, render.whole, tempo=lambda address: TEMPO),
+            Budget(lambda channel: CHANNEL_RATES, WORKSPACE_RATES, time.monotonic),
+            Journal(self._path("drafts.lines")),
+            wall=wall,
+        )
+        self._open = asyncio.Event()
+        self._line: _Line | None = None
+        self._group: asyncio.TaskGroup | None = None
+        self._told: dict[
+            str, tuple[str | None, ...]
+        ] = {}  # what stands there of messages that are not complete
         self._complained = -_SAID_AGAIN  # when a call with a wrong signature was last told of
 
     async def run(self, gateway: Gateway) -> None:
@@ -102,75 +114,103 @@ class SlackAdapter:
         logger.setLevel(logging.WARNING)  # the library writes every call out for a level that is not set
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT)) as session:
             client = Client(app.bot_token, app.base_url, session, logger, gateway.dated)
-            me = await _me(client)
-            url = await socket.address(client, app.app_token) if app.app_token else ""
-            writing = self._writing_of_this_loop()
+            me = await web.me(client)
+            url = await web.address(client, app.app_token) if app.app_token else ""
+            calls = web.Web(client)
             seen = Seen(self._path("seen.json"))
-            names = Names(client)
-            intake = Intake(gateway, me, names, seen, self._wall, follow_threads=app.follow_threads)
-            clock = asyncio.get_running_loop().time
-            posts = Streams(client, self._wall, clock, intake.speaker, native=app.native_streams)
-            uploads = Uploads(self._path("files.json"))
-            files = self._files = Files(posts, session, uploads, app.bot_token, app.base_url)
-            history = History(client, intake, seen, self._wall)
-            async with asyncio.TaskGroup() as group:
+            intake = Intake(gateway, me, Names(calls), seen, self._wall, follow_threads=app.follow_threads)
+            history = History(calls, intake, seen, self._wall)
+            posts = Streams(
+                calls, session, intake.speaker, self._wall, time.monotonic, native=app.native_streams
+            )
+            files = Files(calls, session, self._path("files.json"), app.bot_token, app.base_url)
+            bolt = build(client, intake, logger)
 
-                def ready() -> None:
-                    gateway.ready()
-                    begin(group, history.read_up())
+            def ready() -> None:
+                gateway.ready()
+                self._begin(history.read_up())
 
-                self._passing = Passing(posts, writing.budget, writing.drafts, intake.speaker, group)
-                self._bolt = build(client, intake, logger)
-                writing.start(posts, files, group)
-                self._passing.tidy(writing.marks())
-                begin(group, seen.keep())
-                try:
+            try:
+                async with asyncio.TaskGroup() as self._group:
+                    signs = Signs(calls, intake.speaker, self._begin, self._path("signs.json"))
+                    self._line = _Line(bolt, posts, files, signs)
+                    self._open.set()
+                    self._begin(self._writing.run(posts, gateway.settled, find=posts.find))
+                    self._begin(seen.keep())
                     if app.app_token:
-                        await socket.serve(self._bolt, app.app_token, url, gateway, ready, app.ping_interval)
+                        await socket.serve(bolt, app.app_token, url, gateway, ready, app.ping_interval)
                     else:
                         ready()
                         await asyncio.get_running_loop().create_future()
-                finally:
-                    self._bolt = self._passing = self._files = None
-                    writing.stop()
-                    seen.write()
+            finally:
+                self._open.clear()
+                self._line = self._group = None
+                seen.write()
 
     async def send(self, outgoing: Outgoing) -> Sent:
-        """Deliver one message whole; waits for the connection, and as long as Slack wants."""
-        return await self._writing_of_this_loop().send(outgoing)
+        """Deliver one message whole: its text, then its files, and a line about those that Slack never takes."""
+        key = outgoing.key
+        told = self._told.pop(key, ())
+        begun = self._writing.begun(outgoing)
+        try:
+            if outgoing.text.strip() and (begun or not told or None in told):
+                slots = () if begun else tuple(Slot(one, None) for one in told)
+                told = (await self._writing.send(outgoing, slots)).ids
+            if outgoing.attachments:
+                await self._attach(outgoing)
+        except SendError as error:
+            if not error.permanent:
+                self._told[key] = told
+            raise
+        return Sent(tuple(one for one in told if one is not None))
+
+    async def _attach(self, outgoing: Outgoing) -> None:
+        line = await self._connected()
+        failed = await line.files.send(outgoing.address, outgoing.key, outgoing.attachments)
+        key = f"{outgoing.key}#files"
+        if failed and not (await line.posts.delivered(key, outgoing.address))[0]:  # said once
+            await self._writing.send(Outgoing(key, outgoing.address, "\n".join(failed)))
 
     async def find(self, key: str, address: Address) -> Sent | None:
-        """Whether the message with this key stands there, by the metadata of what the agent posts (D5)."""
-        return await self._writing_of_this_loop().find(key, address)
+        """Whether the message with this key stands there, by the metadata of what the agent posts (D5).
+
+        What is there of it is kept for `send`.
+        """
+        line = await self._connected()
+        if self._writing.unfinished(key, address):
+            return None
+        ids, files = await line.posts.delivered(key, address)
+        if not ids:
+            return Sent(()) if await line.files.there(key, address) else None
+        if None not in ids and (not files or await line.files.there(key, address)):
+            return Sent(tuple(one for one in ids if one is not None))
+        self._told[key] = ids
+        return None
 
     def show(self, address: Address, shown: Shown) -> None:
         """Show something passing. Never blocks."""
-        writing, passing = self._writing, self._passing
-        match shown:
-            case Drafted():
-                self._writing_of_this_loop().drafted(address, shown)
-            case Broken() if writing is not None:
-                writing.broken(address, shown)
-            case Working() if passing is not None:
-                passing.working(address, shown.activity)
-            case Received() if passing is not None:
-                passing.received(address, shown)
-            case Progress() if passing is not None:
-                passing.progress(address, shown)
+        if not isinstance(shown, Received):
+            self._writing.show(address, shown)
+        if self._line is not None:
+            match shown:
+                case Working():
+                    self._line.signs.working(address, shown.activity)
+                case Received():
+                    self._line.signs.received(address, shown)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
         """The content of a file that came with a message; see `Downloads.fetch`."""
-        files = self._files
-        if files is None:
+        if self._line is None:
             raise HermesError("Slack is not connected.", "Try it again in a moment.")
-        async for piece in files.fetch(attachment):
+        async for piece in self._line.files.fetch(attachment):
             yield piece
 
     async def webhook(self, request: Request) -> Response:
         """Answer `POST /slack/events`: events, slash commands and interactivity (X3)."""
         now = self._wall()
         try:
-            return await webhook.answer(request, self._app.signing_secret, self._bolt, now)
+            bolt = self._line.bolt if self._line is not None else None
+            return await webhook.answer(request, self._app.signing_secret, bolt, now)
         except Problem as problem:
             if problem.status == HTTPStatus.UNAUTHORIZED and now - self._complained >= _SAID_AGAIN:
                 self._complained = now
@@ -181,28 +221,22 @@ class SlackAdapter:
                 )
             raise
 
-    def _writing_of_this_loop(self) -> Writing:
-        if self._writing is None:
-            clock = asyncio.get_running_loop().time
-            budget = Budget(lambda channel: CHANNEL_RATES, WORKSPACE_RATES, clock)
-            self._writing = Writing(budget, Drafts(self._path("drafts.json")), self._wall)
-        return self._writing
+    async def _connected(self) -> _Line:
+        try:
+            async with asyncio.timeout(_CONNECTING):
+                while self._line is None:
+                    await self._open.wait()
+        except TimeoutError:
+            raise SendError("Slack is not connected.", retry_after=0.0) from None
+        return self._line
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let the running adapter do `work`; nothing where it is ending already."""
+        try:
+            assert self._group is not None, "only while it runs"
+            self._group.create_task(work)
+        except RuntimeError:
+            work.close()
 
     def _path(self, name: str) -> Path | None:
         return self._folder / name if self._folder is not None else None
-
-
-async def _me(client: AsyncWebClient) -> Me:
-    try:
-        answer = await client.auth_test()
-    except FAILURES as error:
-        if isinstance(error, SlackApiError) and (fault := account_fault(error, "bot_token_env")) is not None:
-            raise fault from error
-        raise send_error(error) from error
-    user = answer.get("user_id")
-    if not isinstance(user, str) or not answer.get("bot_id"):
-        raise ConfigError(
-            "[adapters.slack] bot_token_env: this is the token of a person, not of a bot.",
-            "Take the Bot User OAuth Token (xoxb-…) from the app's page OAuth & Permissions.",
-        )
-    return Me(user, str(answer.get("user") or "hermes"), str(answer.get("team_id") or ""))

@@ -23,8 +23,8 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from hermes_core.errors import StoreError
+from hermes_slack.faults import FAILURES
 from hermes_slack.intake import Intake
-from hermes_slack.posts import FAILURES
 
 __all__ = ["Handler", "build", "dispatch"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from hermes_core.adapter import KnownCommand
 from hermes_core.checks import Finding, Question, Setup
-from hermes_core.errors import HermesError
+from hermes_core.errors import HermesError, SendError
 from hermes_slack.manifest import manifest
 
 if TYPE_CHECKING:
@@ -58,28 +58,17 @@ def _guide(answers: Mapping[str, str], commands: tuple[KnownCommand, ...]) -> st
 async def check(app: App) -> Finding:
     """Ask Slack who the agent is and, in mode socket, for an address, which stays unused."""
     import aiohttp
-    from slack_sdk.errors import SlackApiError
-    from slack_sdk.web.async_client import AsyncWebClient
 
-    from hermes_slack.faults import account_fault, send_error
-    from hermes_slack.posts import FAILURES
+    from hermes_slack import web
+    from hermes_slack.client import Client
 
-    key = "bot_token_env"
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT)) as session:
-        client = AsyncWebClient(app.bot_token, base_url=app.base_url, session=session, retry_handlers=[])
+        client = Client(app.bot_token, app.base_url, session)
         try:
-            me = await client.auth_test()
+            me = await web.me(client)
             if app.app_token:
-                key = "app_token_env"
-                await client.apps_connections_open(app_token=app.app_token)
-        except FAILURES as error:
-            fault = account_fault(error, key) if isinstance(error, SlackApiError) else None
-            told = fault or HermesError(send_error(error).message, "Is the network there?")
-            raise told from error
-    if not me.get("bot_id"):
-        raise HermesError(
-            "adapters.slack.bot_token_env: this is the token of a person, not of a bot.",
-            "Take the Bot User OAuth Token (xoxb-…) from the app's page OAuth & Permissions.",
-        )
+                await web.address(client, app.app_token)
+        except SendError as error:
+            raise HermesError(error.message, "Is the network there?") from error
     how = "over Socket Mode" if app.app_token else "over HTTP, at POST /slack/events"
-    return Finding(f"the agent is @{me.get('user')} in {me.get('team')}, {how}")
+    return Finding(f"the agent is @{me.name} in {me.called}, {how}")

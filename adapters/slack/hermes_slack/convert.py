@@ -33,12 +33,12 @@ _MARK: Final = re.compile(r"<([^<>\n]+)>")
 
 
 class Me(msgspec.Struct, frozen=True):
-    """The agent's own account: its user id, name and workspace, and what its slash commands begin with."""
+    """The agent's own account: its user id and name, its workspace, which people `called` so, and its slash command."""
 
     user: str
     name: str = "hermes"
     team: str = ""
-    bot: str = ""
+    called: str = ""
 
     @property
     def slash(self) -> str:

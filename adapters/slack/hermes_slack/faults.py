@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 import aiohttp
 from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from hermes_core.errors import ConfigError, SendError
 
-__all__ = ["ACCOUNT", "account_fault", "error_of", "send_error", "word_of"]
+__all__ = ["ACCOUNT", "FAILURES", "answered", "error_of", "send_error", "word_of"]
+
+FAILURES: Final = (SlackApiError, aiohttp.ClientError, TimeoutError, OSError)
+"""All that a call through the client library is known to raise."""
 
 # The agent's account or app is not accepted: nothing works until the operator has changed something.
 ACCOUNT: Final = frozenset(
@@ -117,13 +121,20 @@ def _retry_after(response: Any) -> float:
     return _DEFAULT_WAIT
 
 
-def account_fault(error: SlackApiError, key: str) -> ConfigError | None:
-    """The `ConfigError` for a token that Slack does not accept; `key` is where the config names it."""
-    word = error_of(error)
-    if word not in ACCOUNT:
-        return None
-    return ConfigError(
-        f"[adapters.slack] {key}: Slack does not accept this token ({word}).",
-        "A bot token begins with xoxb-, an app token with xapp-; both stand on the app's pages at"
-        " api.slack.com/apps.",
-    )
+async def answered(call: Awaitable[AsyncSlackResponse], key: str = "") -> Mapping[str, Any]:
+    """What Slack answers to a call. `SendError` for all that goes wrong.
+
+    `ConfigError` for a token that Slack does not accept, where `key` says what the config calls it.
+    """
+    try:
+        answer = await call
+    except FAILURES as error:
+        word = error_of(error) if isinstance(error, SlackApiError) else ""
+        if key and word in ACCOUNT:
+            raise ConfigError(
+                f"[adapters.slack] {key}: Slack does not accept this token ({word}).",
+                "A bot token begins with xoxb-, an app token with xapp-; both stand on the app's pages at"
+                " api.slack.com/apps.",
+            ) from error
+        raise send_error(error) from error
+    return answer.data if isinstance(answer.data, dict) else {}

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
-import msgspec
 from yarl import URL
 
 from hermes_core.errors import HermesError, SendError
 from hermes_core.messages import Address, Attachment
-from hermes_slack import kept
+from hermes_core.writing import kept
 from hermes_slack.faults import word_of
-from hermes_slack.posts import Posts
+from hermes_slack.posts import in_thread
+from hermes_slack.web import Web
 
-__all__ = ["Files", "Uploads"]
+__all__ = ["Files"]
 
 log = logging.getLogger("hermes.slack")
 
@@ -36,44 +36,20 @@ _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read
 _SLACK: Final = (".slack.com", ".slack-gov.com", ".slack-files.com", ".slack-edge.com")
 
 
-class _Upload(msgspec.Struct):
-    """The files of one text: the id of each that was uploaded, "" for the others."""
-
-    ids: list[str]
-
-
-class Uploads:
-    """By the key of the text, in `path` if there is one."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._known = kept.read(path, dict[str, _Upload]) or {}
-
-    def of(self, key: str) -> _Upload | None:
-        """What is known of this text's files."""
-        return self._known.get(key)
-
-    def begin(self, key: str, count: int) -> _Upload:
-        """So many files go out with this text."""
-        upload = self._known.setdefault(key, _Upload([""] * count))
-        while len(self._known) > _TEXTS:
-            del self._known[next(iter(self._known))]
-        return upload
-
-    def write(self) -> None:
-        """Keep it now."""
-        kept.write(self._path, self._known)
-
-
 class Files:
-    """The files of one connection. `token` goes to Slack's own servers and to `base_url`, and nowhere else (X2)."""
+    """The files of one connection. `token` goes to Slack's own servers and to `base_url`, and nowhere else (X2).
+
+    `path` keeps the ids of what was uploaded.
+    """
 
     def __init__(
-        self, posts: Posts, session: aiohttp.ClientSession, uploads: Uploads, token: str, base_url: str
+        self, web: Web, session: aiohttp.ClientSession, path: Path | None, token: str, base_url: str
     ) -> None:
-        self._posts = posts
+        self._web = web
         self._session = session
-        self._uploads = uploads
+        self._path = path
+        # by the key of the text: the id of each of its files that was uploaded, "" for the others
+        self._uploads = kept.read(path, dict[str, list[str]], {})
         self._token = token
         self._base = URL(base_url)
 
@@ -81,14 +57,16 @@ class Files:
 
     async def send(self, address: Address, key: str, attachments: Sequence[Attachment]) -> list[str]:
         """Share these files, each once, in their order; gives a line for each that Slack will never take."""
-        upload = self._uploads.begin(key, len(attachments))
+        ids = self._uploads.setdefault(key, [""] * len(attachments))
+        while len(self._uploads) > _TEXTS:
+            del self._uploads[next(iter(self._uploads))]
         failed: list[str] = []
         for number, attachment in enumerate(attachments):
-            if upload.ids[number] and await self._stands(upload.ids[number], address):
+            if ids[number] and await self._stands(ids[number], address):
                 continue
             try:
-                id_ = upload.ids[number] = await self._upload(attachment)
-                self._uploads.write()
+                id_ = ids[number] = await self._upload(attachment)
+                kept.write(self._path, self._uploads)
                 await self._share(id_, attachment, address)
             except OSError as error:
                 failed.append(f"{attachment.name} cannot be read: {error.strerror}.")
@@ -100,14 +78,15 @@ class Files:
 
     async def there(self, key: str, address: Address) -> bool:
         """Whether all files of this text stand there."""
-        upload = self._uploads.of(key)
-        return upload is not None and all([id_ and await self._stands(id_, address) for id_ in upload.ids])
+        ids = self._uploads.get(key, ())
+        return bool(ids) and all([id_ and await self._stands(id_, address) for id_ in ids])
 
     async def _upload(self, attachment: Attachment) -> str:
         path = Path(attachment.ref)
         size = (await asyncio.to_thread(path.stat)).st_size
-        asked = {"filename": attachment.name, "length": str(size)}
-        answer = await self._posts.read("files.getUploadURLExternal", asked)
+        answer = await self._web.read(
+            "files.getUploadURLExternal", filename=attachment.name, length=str(size)
+        )
         content = await asyncio.to_thread(path.open, "rb")
         try:
             async with self._session.post(
@@ -122,11 +101,10 @@ class Files:
         return str(answer["file_id"])
 
     async def _share(self, id_: str, attachment: Attachment, address: Address) -> None:
-        thread = {"thread_ts": address.thread} if address.thread else {}
+        place = in_thread(address)
+        place["channel_id"] = place.pop("channel")
         files = [{"id": id_, "title": attachment.name}]
-        await self._posts.call(
-            "files.completeUploadExternal", files=files, channel_id=address.channel, **thread
-        )
+        await self._web.call("files.completeUploadExternal", files=files, **place)
         await self._stands(id_, address)  # it is shown a moment later: what follows must stand behind it
 
     async def _stands(self, id_: str, address: Address) -> bool:
@@ -134,7 +112,7 @@ class Files:
             if look:
                 await asyncio.sleep(_LOOK)
             try:
-                answer = await self._posts.read("files.info", {"file": id_})
+                answer = await self._web.read("files.info", file=id_)
             except SendError as error:
                 if word_of(error) in ("file_not_found", "file_deleted", "missing_scope"):
                     return False
@@ -179,7 +157,7 @@ class Files:
         ref = attachment.ref
         if not ref.startswith(("https://", "http://")):  # of another workspace: Slack gives the id only
             try:
-                answer = await self._posts.read("files.info", {"file": ref})
+                answer = await self._web.read("files.info", file=ref)
             except SendError as error:
                 raise HermesError(
                     f"Slack does not give {attachment.name} ({word_of(error) or error.message}).",

@@ -9,7 +9,6 @@ from hermes_core.pacing import Rate, Tempo
 __all__ = [
     "API",
     "CHANNEL_RATES",
-    "DRAFT_AFTER",
     "MAX_FILE",
     "MAX_SECTION",
     "MAX_TEXT",
@@ -50,8 +49,8 @@ STREAM_RATE: Final = Rate(20.0, 60.0, burst=10)
 # Not documented: streams end by themselves after some five minutes (python-slack-sdk #1859).
 STREAM_LIFE: Final = 240.0
 
-TEMPO: Final = Tempo(every=1.2)
-DRAFT_AFTER: Final = 0.15  # ours: seconds; a text that is whole by then is posted whole, in one call
+# Ours: a text that is whole within `first_after` seconds is posted whole, in one call.
+TEMPO: Final = Tempo(first_chars=MAX_TEXT, first_after=0.15, every=1.2)
 
 # reference/methods/assistant.threads.setStatus: the status lapses after two minutes.
 STATUS_EVERY: Final = 90.0

@@ -7,11 +7,8 @@ import logging
 from collections import OrderedDict
 from typing import Final
 
-from slack_sdk.errors import SlackApiError
-from slack_sdk.web.async_client import AsyncWebClient
-
-from hermes_slack.faults import error_of
-from hermes_slack.posts import FAILURES
+from hermes_core.errors import SendError
+from hermes_slack.web import Web
 
 __all__ = ["Names"]
 
@@ -24,8 +21,8 @@ _PATIENCE: Final = 1.0  # seconds; Slack waits 3 s for the acknowledgement
 class Names:
     """Asks at most once for a person. Where Slack does not say (no scope, too slow), the name is ""."""
 
-    def __init__(self, client: AsyncWebClient) -> None:
-        self._client = client
+    def __init__(self, web: Web) -> None:
+        self._web = web
         self._known: OrderedDict[str, str] = OrderedDict()
 
     async def of(self, user: str) -> str:
@@ -40,10 +37,9 @@ class Names:
     async def _ask(self, user: str) -> str:
         try:
             async with asyncio.timeout(_PATIENCE):
-                answer = await self._client.users_info(user=user)
-        except FAILURES as error:
-            word = error_of(error) if isinstance(error, SlackApiError) else type(error).__name__
-            log.debug("the name of a person is not known: %s", word)
+                answer = await self._web.read("users.info", user=user)
+        except (SendError, TimeoutError) as error:
+            log.debug("the name of a person is not known: %s", error)
             return ""
         person = answer.get("user") or {}
         profile = person.get("profile") or {}

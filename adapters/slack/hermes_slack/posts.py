@@ -2,84 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
-
-import aiohttp
-import msgspec
-from slack_sdk.errors import SlackApiError
-from slack_sdk.web.async_client import AsyncWebClient
 
 from hermes_core.errors import SendError
 from hermes_core.messages import Address
+from hermes_core.writing import Doubt, Place
 from hermes_slack.convert import CHOICE
-from hermes_slack.faults import send_error, word_of
-from hermes_slack.limits import MAX_TEXT, METADATA_TYPE
+from hermes_slack.faults import word_of
+from hermes_slack.limits import METADATA_TYPE
 from hermes_slack.render import Piece
+from hermes_slack.web import Web
 
-__all__ = ["FAILURES", "Found", "Posts", "metadata"]
-
-FAILURES: Final = (SlackApiError, aiohttp.ClientError, TimeoutError, OSError)
-"""All that a call through the client library is known to raise."""
+__all__ = ["Posts", "in_thread", "metadata", "told_of"]
 
 _LOOK_BACK: Final = 86_400.0  # seconds
-_PAGE: Final = 200
-_PAGES: Final = 5
-
-
-class Found(msgspec.Struct, frozen=True):
-    """One message of a text, as it stands on Slack: its time stamp, of how many it is one (0: a draft), and how
-    many files follow the text."""
-
-    ts: str
-    of: int
-    files: int = 0
 
 
 class Posts:
-    """Calls that raise `SendError`, and nothing else of what `FAILURES` names. `wall`: seconds since 1970."""
+    """`hermes_core.writing.Calls`. `wall`: seconds since 1970."""
 
-    def __init__(self, client: AsyncWebClient, wall: Callable[[], float]) -> None:
-        self._client = client
+    def __init__(self, web: Web, wall: Callable[[], float]) -> None:
+        self._web = web
         self._wall = wall
 
-    async def post(self, address: Address, piece: Piece, key: str, index: int) -> str:
-        """Post message `index` of the text `key`; gives its time stamp, which is its id."""
-        thread = {"thread_ts": address.thread} if address.thread else {}
-        blocks = {"blocks": _blocks(piece)} if piece.choices else {}
-        answer = await self.call(
+    async def post(self, place: Place, content: Piece) -> str:
+        """Post a message; gives its time stamp, which is its id."""
+        blocks = {"blocks": _blocks(content)} if content.choices else {}
+        answer = await self._web.call(
             "chat.postMessage",
-            channel=address.channel,
-            text=piece.text,
-            metadata=metadata(piece, key, index),
+            **in_thread(place.address),
+            text=content.text,
+            metadata=metadata(place, content),
             unfurl_links=False,
             unfurl_media=False,
-            **thread,
             **blocks,
         )
         return str(answer["ts"])
 
-    async def edit(self, address: Address, ts: str, piece: Piece, key: str, index: int) -> str:
-        """Replace what message `ts` shows."""
+    async def edit(self, place: Place, id: str, content: Piece) -> str:
+        """Replace what message `id` shows."""
         await self._unstreamed(
             "chat.update",
-            address.channel,
-            ts,
-            text=piece.text,
-            blocks=_blocks(piece),  # without them a message keeps those that it has, a streamed one its text
-            metadata=metadata(piece, key, index),
+            place.address.channel,
+            id,
+            text=content.text,
+            blocks=_blocks(
+                content
+            ),  # without them a message keeps those that it has, a streamed one its text
+            metadata=metadata(place, content),
         )
-        return ts
+        return id
 
-    async def delete(self, address: Address, ts: str) -> str:
-        """Remove message `ts`."""
-        await self._unstreamed("chat.delete", address.channel, ts)
-        return ts
+    async def delete(self, place: Place, id: str) -> str:
+        """Remove message `id`."""
+        await self._unstreamed("chat.delete", place.address.channel, id)
+        return id
 
     async def end_stream(self, channel: str, ts: str, **last: Any) -> bool:
         """End the stream that message `ts` is; False where it is none any more."""
         try:
-            await self.call("chat.stopStream", channel=channel, ts=ts, **last)
+            await self._web.call("chat.stopStream", channel=channel, ts=ts, **last)
         except SendError as error:
             if word_of(error) != "message_not_in_streaming_state":
                 raise
@@ -89,86 +72,66 @@ class Posts:
     async def _unstreamed(self, method: str, channel: str, ts: str, **what: Any) -> None:
         """Change a message. One that is still streamed (by a run that is dead, say) takes that only afterwards."""
         try:
-            await self.call(method, channel=channel, ts=ts, **what)
+            await self._web.call(method, channel=channel, ts=ts, **what)
         except SendError as error:
             if word_of(error) not in ("streaming_state_conflict", "cant_delete_message"):
                 raise
         else:
             return
         await self.end_stream(channel, ts)
-        await self.call(method, channel=channel, ts=ts, **what)
+        await self._web.call(method, channel=channel, ts=ts, **what)
 
-    async def mark(self, address: Address, ts: str, mark: str) -> None:
-        """Put `mark` under message `ts` as it stands there, once; nothing where it is gone or full."""
-        asked: dict[str, Any] = {"channel": address.channel, "limit": "1", "inclusive": "true", "latest": ts}
-        method = "conversations.history"
-        if address.thread:
-            method = "conversations.replies"
-            asked |= {"ts": address.thread, "oldest": ts, "limit": "2"}
-        answer = await self.read(method, asked)
-        text = next((str(one.get("text")) for one in answer.get("messages") or () if one.get("ts") == ts), "")
-        whole = f"{text}\n\n{mark}"
-        if text and not text.endswith(mark) and len(whole) <= MAX_TEXT:
-            await self._unstreamed("chat.update", address.channel, ts, text=whole, blocks=[])
+    async def find(self, place: Place, doubt: Doubt) -> str | None:
+        """The id of what a doubtful post left at this place; see `hermes_core.writing.Find`."""
+        async for message in self._said(place.address):
+            if self._is(message, place, doubt):
+                return str(message.get("ts"))
+        return None
 
-    async def find(self, address: Address, keys: Collection[str]) -> dict[int, Found]:
-        """The messages of the texts `keys` that stand in this conversation, by their index. Looks back a day."""
-        found: dict[int, Found] = {}
-        asked: dict[str, Any] = {
-            "channel": address.channel,
-            "include_all_metadata": "true",
-            "limit": str(_PAGE),
-            "oldest": f"{self._wall() - _LOOK_BACK:.6f}",
-        }
-        method = "conversations.history"
-        if address.thread:
-            method, asked["ts"] = "conversations.replies", address.thread
-        for _ in range(_PAGES):
-            answer = await self.read(method, asked)
-            for message in answer.get("messages") or ():
-                index, one = self._read(message, keys)
-                if one is not None:
-                    found[index] = one
-            cursor = (answer.get("response_metadata") or {}).get("next_cursor")
-            if not cursor:
-                break
-            asked["cursor"] = cursor
-        return found
+    def _is(self, message: Mapping[str, Any], place: Place, doubt: Doubt) -> bool:
+        said = told_of(message)
+        return (said.get("key"), said.get("part"), said.get("index")) == (place.key, place.part, place.index)
 
-    def _read(self, message: Mapping[str, Any], keys: Collection[str]) -> tuple[int, Found | None]:
-        """Which message of which text this one is, by its metadata."""
-        data = message.get("metadata")
-        payload = data.get("event_payload") if isinstance(data, Mapping) else None
-        if not isinstance(payload, Mapping) or payload.get("key") not in keys:
-            return 0, None
-        part, of, files = (payload.get(name, 0) for name in ("part", "of", "files"))
-        if not (isinstance(part, int) and isinstance(of, int) and isinstance(files, int)):
-            return 0, None
-        return part, Found(str(message.get("ts")), of, files)
+    async def delivered(self, key: str, address: Address) -> tuple[tuple[str | None, ...], int]:
+        """The messages of the text that was delivered under this key, None for each that is missing, and how many
+        files follow it."""
+        found: dict[int, str] = {}
+        count = files = 0
+        async for message in self._said(address):
+            said = told_of(message)
+            index, of = said.get("index"), said.get("of")
+            if said.get("key") == key and isinstance(index, int) and isinstance(of, int) and of > 0:
+                found[index] = str(message.get("ts"))
+                count, files = of, int(said.get("files", 0))
+        return tuple(found.get(index) for index in range(count)), files
 
-    async def call(self, method: str, **arguments: Any) -> Mapping[str, Any]:
-        """Call a method that takes JSON."""
-        return await self._api(method, json=arguments)
-
-    async def read(self, method: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Call a method that takes a form."""
-        return await self._api(method, data=arguments)
-
-    async def _api(self, method: str, **arguments: Any) -> Mapping[str, Any]:
-        try:
-            answer = await self._client.api_call(method, **arguments)
-        except FAILURES as error:
-            raise send_error(error) from error
-        data = answer.data
-        return data if isinstance(data, dict) else {}
+    def _said(self, address: Address) -> AsyncIterator[Mapping[str, Any]]:
+        """What stands in this conversation, of the last day."""
+        oldest = f"{self._wall() - _LOOK_BACK:.6f}"
+        return self._web.standing(address.channel, address.thread, oldest=oldest, include_all_metadata="true")
 
 
-def metadata(piece: Piece, key: str, index: int) -> dict[str, Any]:
-    """By which message `index` of the text `key` can be found again."""
-    payload: dict[str, Any] = {"key": key, "part": index, "of": piece.of}
+def metadata(place: Place, piece: Piece) -> dict[str, Any]:
+    """By which the message at this place can be found again. `of` only where it was delivered, and not a part of a
+    draft, a text before a tool call or the line of a job."""
+    told: dict[str, Any] = {"key": place.key, "part": place.part, "index": place.index}
+    if piece.reply:
+        told["of"] = piece.of
     if piece.files:
-        payload["files"] = piece.files
-    return {"event_type": METADATA_TYPE, "event_payload": payload}
+        told["files"] = piece.files
+    return {"event_type": METADATA_TYPE, "event_payload": told}
+
+
+def told_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a message's metadata say; nothing where it has none of ours."""
+    data = message.get("metadata")
+    payload = data.get("event_payload") if isinstance(data, Mapping) else None
+    return payload if isinstance(payload, Mapping) else {}
+
+
+def in_thread(address: Address) -> dict[str, str]:
+    """The arguments that put something into this conversation."""
+    return {"channel": address.channel} | ({"thread_ts": address.thread} if address.thread else {})
 
 
 def _blocks(piece: Piece) -> list[dict[str, Any]]:

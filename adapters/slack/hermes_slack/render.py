@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -9,14 +10,14 @@ from typing import Final
 import msgspec
 
 from hermes_core.markup import SLACK, parse, plain, split
-from hermes_core.messages import Choice
+from hermes_core.messages import Choice, Outgoing
+from hermes_core.pacing import Cut
 from hermes_slack.limits import MAX_SECTION, MAX_TEXT
 
-__all__ = ["INTERRUPTED", "INTERRUPTED_MRKDWN", "Piece", "cut"]
+__all__ = ["INTERRUPTED", "Piece", "cut", "whole"]
 
 INTERRUPTED: Final = "*✂ interrupted*"  # Markdown, in italics
-INTERRUPTED_MRKDWN: Final = "_✂ interrupted_"
-
+_BEGUN: Final = 200  # characters by which a message is recognised
 
 # One line of words: it has no markup, and most short answers are no more. A number in front with a full stop
 # begins a list. Held against the parser by a test.
@@ -26,29 +27,46 @@ _WORDS: Final = re.compile(r"(?![0-9]+\.)[A-Za-z0-9](?:[A-Za-z0-9,;?!'%=$ ]|[.:]
 class Piece(msgspec.Struct, frozen=True):
     """One message's text. `of`: how many messages the finished text has; 0 while it is written.
 
-    So a finished message always differs from its draft, and is edited once more: only then does its
-    metadata say that the whole text was delivered. `raw` is the Markdown of it, "" where it is not a whole
-    text. `choices` stand under it; `files` is how many files follow the text.
+    So a finished message always differs from its draft, and is edited once more: only then do its metadata say
+    what it is. `raw` is the Markdown of it, "" where it is not a whole text. `choices` stand under it. `reply`: the
+    text is a message from the outbox, and not one before a tool call or the line of a job; `files` is how many files
+    follow it.
     """
 
     text: str
     of: int = 0
     raw: str = ""
     choices: tuple[Choice, ...] = ()
+    reply: bool = False
     files: int = 0
 
+    @property
+    def words(self) -> str:
+        """See `hermes_core.writing.Content`."""
+        return (self.raw or self.text)[:_BEGUN]
 
-def cut(text: str, final: bool, choices: tuple[Choice, ...] = (), files: int = 0) -> Sequence[Piece]:
-    """The messages that show `text`, formatted once it is final. Nothing in it rings at anybody (R4)."""
+
+def cut(text: str, final: bool, outgoing: Outgoing | None = None) -> Sequence[Piece]:
+    """The messages that show `text`, formatted once it is final. Nothing in it rings at anybody (R4).
+
+    The buttons of the message that it is stand under the last one.
+    """
+    choices, files = ((), 0) if outgoing is None else (outgoing.choices, len(outgoing.attachments))
+    reply = outgoing is not None
     limit = MAX_SECTION if choices else MAX_TEXT
     raw = text.strip()
     if len(text) <= limit and _WORDS.fullmatch(text):
-        return [Piece(text, 1 if final else 0, raw, choices, files)]
+        return [Piece(text, 1 if final else 0, raw, choices, reply, files)]
     parts = split(parse(text) if final else plain(text), SLACK, limit)
     if len(parts) == 1:
-        return [Piece(parts[0].text, 1 if final else 0, raw, choices, files)]
+        return [Piece(parts[0].text, 1 if final else 0, raw, choices, reply, files)]
     last = len(parts) - 1
     return [
-        Piece(part.text, len(parts) if final else 0, "", choices if n == last else (), files)
+        Piece(part.text, len(parts) if final else 0, "", choices if n == last else (), reply, files)
         for n, part in enumerate(parts)
     ]
+
+
+def whole(outgoing: Outgoing, drafted: bool) -> Cut:
+    """How this message is cut."""
+    return functools.partial(cut, outgoing=outgoing)

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from hermes_slack import kept
+from hermes_core.writing import kept
 
 __all__ = ["Place", "Seen"]
 
@@ -31,7 +31,7 @@ class Seen:
         self._path = path
         self._last: OrderedDict[Place, str] = OrderedDict()
         self._changed = asyncio.Event()
-        self._last.update(kept.read(path, list[tuple[Place, str]]) or ())
+        self._last.update(kept.read(path, list[tuple[Place, str]], []))
 
     def places(self) -> list[tuple[Place, str]]:
         """Every place and its last time stamp."""

@@ -8,17 +8,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from slack_bolt.app.async_app import AsyncApp
-from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
-from slack_sdk.web.async_client import AsyncWebClient
 
 from hermes_core.adapter import Gateway
 from hermes_slack.app import Handler
-from hermes_slack.faults import account_fault, send_error
-from hermes_slack.posts import FAILURES
+from hermes_slack.faults import FAILURES
 
-__all__ = ["address", "serve"]
+__all__ = ["serve"]
 
 log = logging.getLogger("hermes.slack")
 
@@ -34,7 +31,7 @@ async def serve(
 ) -> None:
     """Deliver until cancelled. The client reconnects by itself; `ready` is called at each hello.
 
-    `url` is what `address` gave. While pings are answered the gateway is told that the connection is alive.
+    `url` is the first address. While pings are answered the gateway is told that the connection is alive.
     """
     handler = Handler(app, app_token, logger=app.logger, ping_interval=ping_interval)
     socket = handler.client
@@ -60,20 +57,6 @@ async def serve(
             answered = latest
     finally:
         await _close(socket)
-
-
-async def address(client: AsyncWebClient, app_token: str) -> str:
-    """Where to connect, once.
-
-    `ConfigError` for an app token that Slack does not accept, `SendError` where Slack cannot be reached.
-    """
-    try:
-        answer = await client.apps_connections_open(app_token=app_token)
-    except FAILURES as error:
-        if isinstance(error, SlackApiError) and (fault := account_fault(error, "app_token_env")) is not None:
-            raise fault from error
-        raise send_error(error) from error
-    return str(answer["url"])
 
 
 async def _close(socket: SocketModeClient) -> None:

@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
 import msgspec
-from slack_sdk.web.async_client import AsyncWebClient
 
 from hermes_core.errors import SendError
 from hermes_core.messages import Address
 from hermes_core.pacing import Budget, Want
+from hermes_core.writing import Doubt, Place
 from hermes_slack.faults import send_error, word_of
 from hermes_slack.limits import STREAM_LIFE, STREAM_RATE
-from hermes_slack.posts import Found, Posts, metadata
+from hermes_slack.posts import Posts, metadata
 from hermes_slack.render import Piece
+from hermes_slack.web import Web
 
 __all__ = ["Speaker", "Streams", "has_table", "ringing_nobody"]
 
@@ -75,53 +76,53 @@ class Streams(Posts):
 
     def __init__(
         self,
-        client: AsyncWebClient,
+        web: Web,
+        session: aiohttp.ClientSession,
+        speaker: Callable[[Address], Speaker | None],
         wall: Callable[[], float],
         clock: Callable[[], float],
-        speaker: Callable[[Address], Speaker | None],
         *,
         native: bool = True,
     ) -> None:
-        super().__init__(client, wall)
-        self._clock = clock
+        super().__init__(web, wall)
+        self._session = session
         self._speaker = speaker
+        self._clock = clock
         self._native = native
         self._begun = Budget(lambda method: (STREAM_RATE,), (), clock)
         self._open: dict[str, _Stream] = {}  # by the message
-        # texts whose stream may have begun: when, with which words, and as which of their messages
-        self._unsure: dict[str, tuple[float, str, int]] = {}
         self._off: set[str] = set()  # channels that take none
 
-    async def post(self, address: Address, piece: Piece, key: str, index: int) -> str:
+    async def post(self, place: Place, content: Piece) -> str:
         """Begin a stream for a draft in a thread; anything else is posted."""
-        speaker = self._speaker(address)
+        speaker = self._speaker(place.address)
+        if speaker is None:
+            return await super().post(place, content)
         try:
-            return await self._post(address, piece, key, index, speaker)
+            if content.raw and not content.of and self._takes(place.address, speaker):
+                begun = await self._begin(place.address, content, speaker)
+                if begun is not None:
+                    return begun
+            return await super().post(place, content)
         except SendError as error:
-            if speaker is None or not speaker.respond or not piece.of or word_of(error) not in _OUTSIDE:
+            if not speaker.respond or not content.of or word_of(error) not in _OUTSIDE:
                 raise
-        await self._respond(speaker.respond, piece)
-        return f"seen by one:{key}:{index}"
+        await self._respond(speaker.respond, content)
+        return f"seen by one:{place.key}:{place.index}"
 
     async def _respond(self, url: str, piece: Piece) -> None:
         said = {"response_type": "ephemeral", "text": f"{piece.text}\n\n{_ALONE}"}
-        session = self._client.session
-        assert session is not None
         try:
-            async with session.post(url, json=said) as response:
+            async with self._session.post(url, json=said) as response:
                 if response.status != 200:
                     raise SendError("Slack takes no answer to this command any more.", permanent=True)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise send_error(error) from error
 
-    async def _post(
-        self, address: Address, piece: Piece, key: str, index: int, speaker: Speaker | None
-    ) -> str:
-        if speaker is None or piece.of or not piece.raw or not self._takes(address, speaker):
-            return await super().post(address, piece, key, index)
-        asked = self._wall()
+    async def _begin(self, address: Address, piece: Piece, speaker: Speaker) -> str | None:
+        """The message that shows it from now on; None where Slack refuses that."""
         try:
-            answer = await self.call(
+            answer = await self._web.call(
                 "chat.startStream",
                 channel=address.channel,
                 thread_ts=address.thread,
@@ -130,17 +131,14 @@ class Streams(Posts):
                 recipient_team_id=speaker.team,
             )
         except SendError as error:
-            if error.unknown:
-                self.expect(key, asked, piece.raw, index)
-                raise
-            if error.retry_after is None and not word_of(error):
-                raise  # not refused: Slack was not reached
             if error.retry_after is not None:
                 self._begun.blocked("", error.retry_after)
+            elif error.unknown or not word_of(error):
+                raise  # not refused: Slack was not reached, or nobody knows
             else:
                 log.info("no native streams in %s: %s", address.channel, word_of(error))
                 self._off.add(address.channel)
-            return await super().post(address, piece, key, index)
+            return None
         ts = str(answer["ts"])
         self._open[ts] = _Stream(piece.raw, self._clock())
         return ts
@@ -154,22 +152,21 @@ class Streams(Posts):
             and self._begun.ask("", Want.STREAM_EDIT) == 0.0
         )
 
-    async def edit(self, address: Address, ts: str, piece: Piece, key: str, index: int) -> str:
+    async def edit(self, place: Place, id: str, content: Piece) -> str:
         """Append to an open stream, and end it with the text; anything else is edited."""
-        stream = self._open.get(ts)
-        if stream is not None and self._goes_on(stream, piece):
+        channel, stream = place.address.channel, self._open.get(id)
+        if stream is not None and self._goes_on(stream, content):
             try:
-                if await self._append(address.channel, ts, stream, piece, metadata(piece, key, index)):
-                    return ts
+                if await self._append(channel, id, stream, content, metadata(place, content)):
+                    return id
             except SendError as error:
                 stream.sure = not error.unknown
                 if error.unknown or error.retry_after is not None:
                     raise
                 log.info("a native stream is given up: %s", word_of(error))
-        if ts in self._open:
-            del self._open[ts]
-            await self.end_stream(address.channel, ts)
-        return await super().edit(address, ts, piece, key, index)
+        if self._open.pop(id, None) is not None:
+            await self.end_stream(channel, id)
+        return await super().edit(place, id, content)
 
     def _goes_on(self, stream: _Stream, piece: Piece) -> bool:
         """Whether appending to what stands there shows this piece, and nothing that Slack would not show so."""
@@ -191,33 +188,18 @@ class Streams(Posts):
             self._open.pop(ts, None)
             return ended
         if more:
-            await self.call("chat.appendStream", channel=channel, ts=ts, markdown_text=more)
+            await self._web.call("chat.appendStream", channel=channel, ts=ts, markdown_text=more)
             stream.raw = piece.raw
         return True
 
-    async def delete(self, address: Address, ts: str) -> str:
-        """Remove message `ts`."""
-        self._open.pop(ts, None)
-        return await super().delete(address, ts)
+    async def delete(self, place: Place, id: str) -> str:
+        """Remove message `id`."""
+        self._open.pop(id, None)
+        return await super().delete(place, id)
 
-    def expect(self, key: str, at: float, raw: str, index: int) -> None:
-        """A stream may have begun then with these words, as message `index` of the text `key`: `find` looks for it."""
-        self._unsure[key] = (at, ringing_nobody(raw), index)
-
-    async def find(self, address: Address, keys: Collection[str]) -> dict[int, Found]:
+    def _is(self, message: Mapping[str, Any], place: Place, doubt: Doubt) -> bool:
         """Also what was begun as a stream and not answered: it has no metadata, but its first words."""
-        found = await super().find(address, keys)
-        for key in keys:
-            self._unsure.pop(key, None)
-        return found
-
-    def _read(self, message: Mapping[str, Any], keys: Collection[str]) -> tuple[int, Found | None]:
-        index, found = super()._read(message, keys)
-        if found is not None or message.get("metadata") or not message.get("bot_id"):
-            return index, found
-        for key in keys:
-            asked, text, index = self._unsure.get(key, (0.0, "", 0))
-            ts = str(message.get("ts"))
-            if text and float(ts) > asked - _SKEW and str(message.get("text")).startswith(text):
-                return index, Found(ts, 0)
-        return 0, None
+        if message.get("metadata") or not message.get("bot_id"):
+            return super()._is(message, place, doubt)
+        begun = str(message.get("text")).startswith(ringing_nobody(doubt.words))
+        return begun and float(str(message.get("ts"))) > doubt.at - _SKEW

@@ -28,6 +28,7 @@ class Gate:
         self.pulses = 0
         self.commits: asyncio.Queue[bool] = asyncio.Queue()
         self.is_ready = asyncio.Event()
+        self.rest = asyncio.Event()  # no turn of a former run goes on
 
     async def receive(self, message: Message, committed: Callable[[], None] | None = None) -> None:
         self.received.append(message)
@@ -53,7 +54,7 @@ class Gate:
         return Activity("idle")
 
     async def settled(self, address: Address) -> None:
-        return
+        await self.rest.wait()
 
     async def interrupt(self, address: Address) -> bool:
         return False

@@ -13,8 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from hermes_core.errors import SendError
 from hermes_core.testing.platforms.slack import FakeSlack
 from hermes_slack.client import Client
-from hermes_slack.faults import send_error
-from hermes_slack.posts import FAILURES
+from hermes_slack.faults import FAILURES, send_error
 
 POST = {"channel": "D1", "text": 'Grüße 👋 <b> & \\ "so"', "unfurl_links": False}
 

@@ -15,7 +15,7 @@ from hermes_core.testing.driver import Driver, Impossible, Post
 from hermes_core.testing.platforms.slack import FakeSlack
 from hermes_core.testing.platforms.slack_rules import buttons_of
 from hermes_slack.adapter import SlackAdapter
-from hermes_slack.passing import WORKING
+from hermes_slack.signs import WORKING
 
 from .alone import HERE, app_of
 from .receiver import Receiver

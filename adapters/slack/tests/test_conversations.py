@@ -11,7 +11,7 @@ from hermes_core.adapter import Activity, Progress, Working
 from hermes_core.messages import Address, Said
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.slack import FakeSlack
-from hermes_slack.passing import WORKING
+from hermes_slack.signs import WORKING
 
 from .alone import HERE, Connected
 from .house import House

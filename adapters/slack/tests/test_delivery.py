@@ -11,6 +11,7 @@ from hermes_core.adapter import Broken, Drafted
 from hermes_core.messages import Address, Outgoing, turn_key
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.slack import FakeSlack
+from hermes_core.writing import Draft, Journal
 from hermes_slack.adapter import SlackAdapter
 
 from .alone import HERE, Connected, Gate, app_of
@@ -291,15 +292,14 @@ async def _crash_while_writing(slack: FakeSlack, folder: Path, where: Address) -
     run = asyncio.create_task(adapter.run(gate))
     await gate.is_ready.wait()
     adapter.show(where, Drafted(4, 0, "a text that is being written"))
-    await slack.until(lambda: bool(slack.texts(where.channel, where.thread)) and bool(_kept(folder)))
+    await slack.until(lambda: bool(slack.texts(where.channel, where.thread)) and _kept(folder))
     run.cancel()
     await asyncio.wait({run})
 
 
-def _kept(folder: Path) -> str:
-    file = folder / "drafts.json"
-    text = file.read_text() if file.exists() else ""
-    return "" if text == "{}" else text
+def _kept(folder: Path) -> bool:
+    """Whether a text is known there that is not finished."""
+    return any(draft.text for draft in Journal(folder / "drafts.lines").drafts())
 
 
 async def test_a_turn_that_goes_on_after_a_crash_goes_on_in_the_same_message_r3(
@@ -310,7 +310,7 @@ async def test_a_turn_that_goes_on_after_a_crash_goes_on_in_the_same_message_r3(
         adapter.show(HERE, Drafted(4, 0, "another text, from the beginning"))
         await adapter.send(Outgoing("k", HERE, "another text, from the beginning.", turn="4"))
         assert slack.texts("D1") == ["another text, from the beginning."]
-        assert _kept(tmp_path) == ""
+        assert not _kept(tmp_path)
 
 
 async def test_a_reply_that_comes_whole_after_a_crash_takes_the_place_of_its_draft_r3(
@@ -336,3 +336,21 @@ async def test_a_turn_that_does_not_go_on_after_a_crash_leaves_its_mark_r3(
         async with asyncio.timeout(5):
             while _kept(tmp_path):
                 await asyncio.sleep(0.01)
+
+
+async def test_a_reply_whose_last_edit_was_taken_when_the_run_died_stays_whole_d5_r3(
+    tmp_path: Path, slack: FakeSlack
+) -> None:
+    """Slack has all of it, and the journal knows but its beginning: that is no text which broke off."""
+    reply = Outgoing(turn_key(HERE, 4), HERE, "a text and its end", turn="4")
+    async with Connected(slack, tmp_path) as (adapter, _):
+        sent = await adapter.send(reply)
+    Journal(tmp_path / "drafts.lines").note(Draft(str(HERE), reply.key, 0, sent.ids, "a text"))
+    async with Connected(slack, tmp_path) as (adapter, gate):
+        if (await adapter.find(reply.key, HERE)) is None:
+            assert await adapter.send(reply) == sent
+        gate.rest.set()
+        async with asyncio.timeout(5):
+            while _kept(tmp_path):
+                await asyncio.sleep(0.01)
+        assert slack.texts("D1") == ["a text and its end"]

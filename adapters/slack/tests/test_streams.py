@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,10 +14,12 @@ from hermes_core.errors import SendError
 from hermes_core.messages import Address
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.slack import FakeSlack
+from hermes_core.writing import Doubt, Place
 from hermes_slack.client import Client
 from hermes_slack.limits import STREAM_LIFE
 from hermes_slack.render import Piece, cut
 from hermes_slack.streams import Speaker, Streams, has_table, ringing_nobody
+from hermes_slack.web import Web
 
 from .house import House
 
@@ -188,68 +189,77 @@ def test_a_longer_text_goes_on_from_what_was_streamed(one: str, two: str) -> Non
 HERE = Address("slack", "U0AGENT", "C1", "1.1")
 
 
+ANN = Speaker("UANN", "T0TEAM", "1.1")
+CHAT = Place(HERE, "k")
+
+
+class Alone:
+    """Streams without a house; `clock` is theirs, `speaker` who is to see them."""
+
+    def __init__(self, slack: FakeSlack, session: aiohttp.ClientSession) -> None:
+        self.clock = 0.0
+        self.client = Client(slack.bot_token, slack.base_url, session)
+        self._session = session
+
+    def streams(self, speaker: Speaker | None = ANN) -> Streams:
+        return Streams(
+            Web(self.client), self._session, lambda address: speaker, lambda: 0.0, lambda: self.clock
+        )
+
+
 @pytest.fixture
-async def client(slack: FakeSlack) -> AsyncIterator[Client]:
+async def alone(slack: FakeSlack) -> AsyncIterator[Alone]:
     async with aiohttp.ClientSession() as session:
-        yield Client(slack.bot_token, slack.base_url, session)
+        yield Alone(slack, session)
 
 
 def draft(text: str) -> Piece:
     return cut(text, False)[0]
 
 
-async def test_a_stream_is_left_before_slack_ends_it(slack: FakeSlack, client: Client) -> None:
-    now = [0.0]
-    streams = Streams(client, lambda: 0.0, lambda: now[0], lambda address: Speaker("UANN", "T0TEAM", "1.1"))
-    ts = await streams.post(HERE, draft("one"), "k", 0)
-    await streams.edit(HERE, ts, draft("one two"), "k", 0)
-    now[0] = STREAM_LIFE + 1
-    await streams.edit(HERE, ts, draft("one two three"), "k", 0)
+async def test_a_stream_is_left_before_slack_ends_it(slack: FakeSlack, alone: Alone) -> None:
+    streams = alone.streams()
+    ts = await streams.post(CHAT, draft("one"))
+    await streams.edit(CHAT, ts, draft("one two"))
+    alone.clock = STREAM_LIFE + 1
+    await streams.edit(CHAT, ts, draft("one two three"))
     assert edits(slack) == ["chat.startStream", "chat.appendStream", "chat.stopStream", "chat.update"]
     assert slack.texts("C1", "1.1") == ["one two three"]
 
 
-async def test_no_more_streams_are_begun_than_slack_allows(slack: FakeSlack, client: Client) -> None:
-    streams = Streams(client, lambda: 0.0, lambda: 0.0, lambda address: Speaker("UANN", "T0TEAM", "1.1"))
+async def test_no_more_streams_are_begun_than_slack_allows(slack: FakeSlack, alone: Alone) -> None:
+    streams = alone.streams()
     for number in range(30):
-        await streams.post(HERE, draft(f"text {number}"), f"k{number}", 0)
+        await streams.post(Place(HERE, f"k{number}"), draft(f"text {number}"))
     assert len(slack.called("chat.startStream")) == 10
     assert len(slack.called("chat.postMessage")) == 20
 
 
 @pytest.mark.parametrize("speaker", [None, Speaker("B0BOT", "T0TEAM", "1.1")])
 async def test_without_a_person_to_stream_to_it_is_posted(
-    slack: FakeSlack, client: Client, speaker: Speaker | None
+    slack: FakeSlack, alone: Alone, speaker: Speaker | None
 ) -> None:
-    streams = Streams(client, lambda: 0.0, lambda: 0.0, lambda address: speaker)
-    await streams.post(HERE, draft("text"), "k", 0)
+    await alone.streams(speaker).post(CHAT, draft("text"))
     assert edits(slack) == ["chat.postMessage"]
 
 
-async def test_slack_that_is_not_reached_is_no_refusal_of_streams(client: Client) -> None:
-    client.base_url = "http://127.0.0.1:9/api/"
-    streams = Streams(client, lambda: 0.0, lambda: 0.0, lambda address: Speaker("UANN", "T0TEAM", "1.1"))
+async def test_slack_that_is_not_reached_is_no_refusal_of_streams(alone: Alone) -> None:
+    alone.client.base_url = "http://127.0.0.1:9/api/"
     with pytest.raises(SendError, match="reached") as error:
-        await streams.post(HERE, draft("text"), "k", 0)
+        await alone.streams().post(CHAT, draft("text"))
     assert not error.value.unknown
     assert not error.value.permanent
 
 
 async def test_a_stream_of_a_dead_run_is_ended_before_its_message_is_changed_r3(
-    slack: FakeSlack, client: Client
+    slack: FakeSlack, alone: Alone
 ) -> None:
-    one, two = (
-        Streams(client, lambda: 0.0, lambda: 0.0, lambda address: Speaker("UANN", "T0TEAM", "1.1"))
-        for _ in range(2)
-    )
-    kept = await one.post(HERE, draft("one"), "k", 0)
-    gone = await one.post(HERE, draft("two"), "l", 0)
-    await two.edit(HERE, kept, cut("one, whole", True)[0], "k", 0)
-    await two.delete(HERE, gone)
+    one, two = alone.streams(), alone.streams()
+    kept = await one.post(CHAT, draft("one"))
+    gone = await one.post(Place(HERE, "l"), draft("two"))
+    await two.edit(CHAT, kept, cut("one, whole", True)[0])
+    await two.delete(Place(HERE, "l"), gone)
     assert slack.texts("C1", "1.1") == ["one, whole"]
-    async with asyncio.timeout(5):
-        await two.mark(HERE, kept, "_mark_")
-    assert slack.texts("C1", "1.1") == ["one, whole\n\n_mark_"]
 
 
 async def test_case_37_a_table_that_was_streamed_stands_there_aligned_and_not_as_pipes(
@@ -284,3 +294,18 @@ async def test_case_37_a_table_that_was_streamed_stands_there_aligned_and_not_as
 )
 def test_a_table_is_known_by_the_line_below_its_head(text: str, table: bool) -> None:
     assert has_table(text) is table
+
+
+async def test_a_stream_whose_beginning_was_not_answered_is_found_by_its_words_d5(
+    slack: FakeSlack, alone: Alone
+) -> None:
+    streams = alone.streams()
+    slack.cut("chat.startStream", "after")
+    with pytest.raises(SendError) as error:
+        await streams.post(CHAT, draft("one <@U1> two"))
+    assert error.value.unknown
+    words = draft("one <@U1> two").words
+    (ts,) = (ts for ts, one in slack.world.channel("C1").messages.items() if one.get("bot_id"))
+    assert await streams.find(CHAT, Doubt(words, float(ts))) == ts
+    assert await streams.find(CHAT, Doubt("others", float(ts))) is None
+    assert await streams.find(CHAT, Doubt(words, float(ts) + 3600)) is None
