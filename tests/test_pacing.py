@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -177,6 +178,22 @@ def test_case_42_a_turn_that_follows_at_once_types_at_once_and_once() -> None:
     assert typing.due(1.0) == (["chat"], 4.0)
     assert typing.due(4.0) == (["other"], 5.0)
     assert typing.due(5.0) == (["chat"], 8.0)
+
+
+def test_typing_needs_no_more_memory_while_nobody_asks_for_it() -> None:
+    """An adapter without such a sign never asks; and somewhere the agent is always at work."""
+    typing = Typing(every=2.0)
+    typing.start("all day", 0.0)
+    tracemalloc.start()
+    try:
+        for number in range(20_000):
+            typing.start("chat", float(number))
+            typing.stop("chat")
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 100_000
+    assert typing.due(30_000.0) == (["all day"], 30_002.0)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.integers(0, 3)), max_size=60))

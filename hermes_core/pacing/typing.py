@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["Typing"]
 
-_STALE: Final = 64  # entries that may be overtaken before they are thrown away, beside one for each destination
+_STALE: Final = 64  # entries that are overtaken, beside as many as there are destinations
 
 
 class Typing:
