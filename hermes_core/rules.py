@@ -75,6 +75,7 @@ class Rules:
         self._file = StateFile(folder / "rules.toml", _HEAD)
         self._seen: Signature | None = None
         self._table: _Table = {}
+        self._made: dict[str, tuple[Registry, int, Registry]] = {}  # by place: of what, in which version
         self._look_at = 0.0
 
     def load(self) -> None:
@@ -95,28 +96,13 @@ class Rules:
         rules = self._here(address, "commands")
         if not rules:
             return registry
-        kept: set[str] = set()  # renamed ones whose new name turned out to be somebody's
-        while True:
-            changed = Registry()
-            # Who keeps his name goes first: a new name takes nobody else's away.
-            renamed = {one for one, rule in rules.items() if rule.name and one not in kept}
-            for command in sorted(registry.all(), key=lambda one: one.name in renamed):
-                rule = rules.get(command.name, Rule())
-                if rule.enabled is False:
-                    continue
-                name = rule.name if command.name in renamed else command.name
-                role = _role(rule, command.role)
-                try:
-                    changed.add(
-                        registry.owner(command.name) or "?",
-                        msgspec.structs.replace(command, name=name, role=role),
-                    )
-                except HermesError as error:  # a plugin that came later has the name as well
-                    log.warning("/%s keeps its name in %s: %s", command.name, address or "all places", error)
-                    kept.add(command.name)
-                    break  # from the beginning: another one may have been given the name that it keeps
-            else:
-                return changed
+        place = str(address)
+        place = place if place in self._table else EVERYWHERE
+        of, version, made = self._made.get(place, (None, 0, registry))
+        if of is not registry or version != registry.version:
+            made = _changed(registry, rules, place)
+            self._made[place] = (registry, registry.version, made)
+        return made
 
     def tools(self, address: Address, tools: dict[str, Tool]) -> dict[str, Tool]:
         """The tools as they are in this conversation."""
@@ -194,6 +180,7 @@ class Rules:
             self._seen = signature
             try:
                 self._table = _parsed(self._file.read())
+                self._made.clear()
             except StateError as error:
                 log.error("the rules for commands and tools stay as they were: %s", error)
 
@@ -215,6 +202,32 @@ class Rules:
         for name, rule in own.items():
             merged[name] = rule.over(everywhere.get(name, Rule()))
         return merged
+
+
+def _changed(registry: Registry, rules: Mapping[str, Rule], place: str) -> Registry:
+    """The commands as `rules` have them."""
+    kept: set[str] = set()  # renamed ones whose new name turned out to be somebody's
+    while True:
+        changed = Registry()
+        # Who keeps his name goes first: a new name takes nobody else's away.
+        renamed = {one for one, rule in rules.items() if rule.name and one not in kept}
+        for command in sorted(registry.all(), key=lambda one: one.name in renamed):
+            rule = rules.get(command.name, Rule())
+            if rule.enabled is False:
+                continue
+            name = rule.name if command.name in renamed else command.name
+            role = _role(rule, command.role)
+            try:
+                changed.add(
+                    registry.owner(command.name) or "?",
+                    msgspec.structs.replace(command, name=name, role=role),
+                )
+            except HermesError as error:  # a plugin that came later has the name as well
+                log.warning("/%s keeps its name in %s: %s", command.name, place, error)
+                kept.add(command.name)
+                break  # from the beginning: another one may have been given the name that it keeps
+        else:
+            return changed
 
 
 def _role(rule: Rule, declared: Role) -> Role:

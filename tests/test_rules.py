@@ -125,3 +125,33 @@ def test_taking_the_last_rule_away_leaves_nothing(tmp_path: Path) -> None:
     assert [
         line for line in (tmp_path / "rules.toml").read_text().splitlines() if not line.startswith("#")
     ] == [""]
+
+
+def test_p1_a_changed_registry_is_made_once_and_not_for_each_command_that_is_typed(tmp_path: Path) -> None:
+    rules, commands = Rules(tmp_path), registry()
+    rules.change(EVERYWHERE, "commands", "echo", name="say")
+    first = rules.commands(HERE, commands)
+    assert rules.commands(HERE, commands) is first
+    assert rules.commands(THERE, commands) is first  # neither of them has rules of its own
+
+
+def test_what_was_made_is_made_anew_when_a_rule_or_a_plugin_changes(tmp_path: Path) -> None:
+    rules, commands = Rules(tmp_path), registry()
+    rules.change(EVERYWHERE, "commands", "echo", name="say")
+    assert rules.commands(HERE, commands).get("more") is None
+
+    @command("more", help="Help.")
+    def more(context: Context) -> str:
+        return ""
+
+    commands.add("other", more)
+    assert rules.commands(HERE, commands).get("more") is not None
+    commands.become(registry())
+    assert rules.commands(HERE, commands).get("more") is None
+    assert rules.commands(HERE, commands).get("say") is not None
+    rules.change(str(HERE), "commands", "echo", name="tell")
+    assert rules.commands(HERE, commands).get("tell") is not None
+    assert rules.commands(THERE, commands).get("say") is not None
+    rules.reset(EVERYWHERE, "commands", "echo")
+    rules.reset(str(HERE), "commands", "echo")
+    assert rules.commands(HERE, commands) is commands

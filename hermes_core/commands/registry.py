@@ -38,6 +38,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._by_name: dict[str, tuple[str, Command]] = {}
+        self.version = 0  # another number whenever it was changed
 
     def add(self, owner: str, new: Command) -> None:
         """Take a command in; `HermesError` names both plugins where one of its names is taken (P2)."""
@@ -48,6 +49,7 @@ class Registry:
                 )
         for name in (new.name, *new.aliases):
             self._by_name[name] = (owner, new)
+        self.version += 1
 
     def without(self, owner: str) -> Registry:
         """A copy that has nothing of this plugin."""
@@ -58,6 +60,7 @@ class Registry:
     def become(self, other: Registry) -> None:
         """Have what `other` has, from one instant to the next."""
         self._by_name = other._by_name
+        self.version += 1
 
     def get(self, name: str) -> Command | None:
         """The command with this name or alias, in any case."""
