@@ -161,6 +161,11 @@ class Turn:
             "Write “go on” to continue, or set [conversation] max_steps higher.",
         )
 
+    @property
+    def number(self) -> int:
+        """Which turn of its conversation this is."""
+        return self._plan.number
+
     def kept(self) -> tuple[Item, ...]:
         """What history keeps when the turn is ended here: its prompt and the calls that finished (I5, I6)."""
         finished = tuple(call for call in self._calls if call.id in self._results)

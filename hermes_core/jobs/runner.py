@@ -8,7 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from hermes_core.jobs.accept import checked, made, same
 from hermes_core.jobs.live import Board, Live
 from hermes_core.jobs.machine import Happening, step
 from hermes_core.jobs.output import page
+from hermes_core.jobs.places import Places
 from hermes_core.jobs.retention import Retention, size
 from hermes_core.jobs.work import FunctionWork, Outcome, ProcessWork
 from hermes_core.messages import Address, Entry
@@ -48,7 +49,7 @@ class EmbeddedJobs:
         self._services = services
         self._settings = services.config.jobs
         self._tools = tools
-        self._folder = folder
+        self._places = Places(folder)
         self._deliver = deliver
         self._tasks = Tasks()
         self._live: dict[str, Live] = {}
@@ -59,7 +60,7 @@ class EmbeddedJobs:
         self._board = Board(services, self._tasks)
         keep, limit = self._settings.keep_results, self._settings.keep_bytes
         self._retention = Retention(
-            services.store, services.wall, self._output, keep, limit, self._tasks.spawn
+            services.store, services.wall, self._places.output, keep, limit, self._tasks.spawn
         )
         self._closing = False
 
@@ -132,7 +133,7 @@ class EmbeddedJobs:
             await self._retention.look()
             job = await self.status(id)
         kept = job.process and job.state is JobState.DONE
-        read = page(job, self._output(id), cursor, chars or self._settings.page_chars, kept=kept)
+        read = page(job, self._places.output(id), cursor, chars or self._settings.page_chars, kept=kept)
         return replace(read, text=self._services.config.secrets.hide(read.text))
 
     def events(self, told: Told) -> Callable[[], None]:
@@ -159,10 +160,7 @@ class EmbeddedJobs:
         """Read what a former run left; from here on it can be looked at, and nothing of it runs yet."""
         for job in await self._services.store.open_jobs():
             self._take_in(job, ready=False)
-        # A crash may have come between the end of a job and the removal of its record.
-        for record in self._folder.glob("*.process"):
-            if record.name.rpartition("-")[0] not in self._live:
-                processes.forget(record)
+        self._places.forget_others(self._live)
 
     async def restore(self) -> None:
         """Take up what was loaded: end what has ended, watch what lives, begin what waits (J12)."""
@@ -184,10 +182,12 @@ class EmbeddedJobs:
             else:
                 await self._order(live)
             return
-        record = self._record(job)
-        found: Any = _attach(record) if job.process else None
+        record = self._places.record(job)
+        found = self._places.attach(job) if job.process else None
         if isinstance(found, processes.Kept) or (isinstance(found, processes.KeptEnd) and found.known):
-            live.work = ProcessWork(job, live.tool, record, self._output(job.id), self._kill_after, found)
+            live.work = ProcessWork(
+                job, live.tool, record, self._places.output(job.id), self._kill_after, found
+            )
             self._begin(live)
             if late and isinstance(found, processes.Kept):
                 self._bring_down(live, "deadline")
@@ -297,12 +297,12 @@ class EmbeddedJobs:
             return
         assert live.tool is not None
         if live.tool.process:
-            record = self._record(job)
+            record = self._places.record(job)
             live.work = ProcessWork(
                 live.job,
                 live.tool,
                 record,
-                self._output(job.id),
+                self._places.output(job.id),
                 self._kill_after,
                 secrets=services.config.secrets.forms,
             )
@@ -310,7 +310,7 @@ class EmbeddedJobs:
             live.work = FunctionWork(
                 live.job,
                 live.tool,
-                self._output(job.id),
+                self._places.output(job.id),
                 lambda: Scope(services.folder),
                 lambda fraction, text: self._board.progressed(live, fraction, text),
                 services.config.secrets.forms,
@@ -341,7 +341,7 @@ class EmbeddedJobs:
         services, job = self._services, live.job
         hide = services.config.secrets.hide
         summary, result = hide(outcome.summary), hide(outcome.result)
-        bytes_ = size(self._output(job.id), result)
+        bytes_ = size(self._places.output(job.id), result)
         state = step(job.state, outcome.what)
         end = JobEnd(state, services.wall(), summary, result, outcome.cut, bytes_)
         job = replace(job, state=end.state, ended=end.at, summary=end.summary, result=end.result, cut=end.cut)
@@ -354,7 +354,7 @@ class EmbeddedJobs:
         self._board.post(live.job)
         if ended.entry is not None and not self._closing:
             self._deliver(ended.entry)
-        self._tidy(ended.job)
+        self._places.tidy(ended.job)
         self._retention.ended(bytes_)
         for id_ in self._dependents.pop(job.id, set()):
             self._released(id_, ended.job)
@@ -371,30 +371,9 @@ class EmbeddedJobs:
             self._queue.append(live)
             self._pump()
 
-    def _tidy(self, job: Job) -> None:
-        if job.process:
-            for runs in range(1, job.runs + 1):
-                processes.forget(self._record(replace(job, runs=runs)))
-
-    # -- places
-
     @property
     def _kill_after(self) -> float:
         return self._services.config.interrupt.kill_after
-
-    def _record(self, job: Job) -> Path:
-        return self._folder / f"{job.id}-{job.runs}.process"
-
-    def _output(self, id_: str) -> Path:
-        return self._folder / f"{id_}.out"
-
-
-def _attach(record: Path) -> processes.Kept | processes.KeptEnd | None:
-    try:
-        return processes.attach(record)
-    except OSError as error:  # a disk that takes nothing: that it never began cannot be made sure of
-        log.error("the record %s cannot be claimed: %s", record.name, error)
-        return processes.KeptEnd(known=False)
 
 
 def _elsewhere(live: Live) -> bool:

@@ -3,7 +3,7 @@
 Theory of operation. `Conduct.run` is a task of its own that no interrupt cancels. It runs the turn in
 a second task and waits for that one to end, or for `halt`. `halt` is synchronous: in the same instant
 every tool process is signalled and the turn's task cancelled, which closes the model's connection (I1,
-I2, I3); then `run` waits in bounded rounds, and abandons what swallows its cancellation. Whatever way
+I2, I3); then `run` lets it go (`letting_go`). Whatever way
 the turn ends, its end is one transaction (D3), repeated until the disk takes it (D7), and only then is
 the conversation told.
 """
@@ -14,7 +14,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -40,6 +40,7 @@ from hermes_core.messages import (
 from hermes_core.router import ending
 from hermes_core.router.asking import ask
 from hermes_core.router.injections import injected
+from hermes_core.router.letting_go import let_go
 from hermes_core.router.services import Services
 from hermes_core.store import Ending, OpenTurn
 from hermes_core.tools import Scope, Tool, ToolContext
@@ -51,9 +52,6 @@ __all__ = ["Conduct", "Ended", "Owner"]
 T = TypeVar("T")
 
 log = logging.getLogger("hermes.turn")
-
-ROUNDS: Final = 3  # of cancelling a turn that swallows it
-ROUND: Final = 0.2  # seconds
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -261,45 +259,10 @@ class Conduct:
         return self._task.result()
 
     async def _let_go(self) -> None:
-        """End the task and every tool of it, in bounded time, and say what did not end (I3)."""
-        turn, task = self._turn, self._task
-        if turn is None:
-            return
-        turn.closed = True
-        turn.scope.terminate()
-        stopping = asyncio.ensure_future(turn.scope.stop(self._services.kill_after))
-        if task is not None:
-            for number in range(ROUNDS):
-                if number or not task.cancelling():  # a second one at once would cut its clean-up short
-                    task.cancel()
-                done, _pending = await asyncio.wait({task}, timeout=ROUND)
-                if done:
-                    break
-            if task.done():
-                if not task.cancelled():
-                    task.exception()  # looked at: what it says no longer matters
-            else:
-                log.error(
-                    "turn %d of %s swallows its cancellation and is abandoned",
-                    self.number,
-                    self._owner.address,
-                )
-        running, skipped = turn.left()
-        kept = turn.finished()
-        stopped = await stopping
-        self._report = Interruption(
-            self._owner.address,
-            self.number,
-            killed=tuple(running),
-            skipped=tuple(skipped),
-            kept=tuple(kept),
-            abandoned=tuple(turn.scope.abandoned()),
-            unreachable=tuple(stopped.unreachable),
-        )
-        for name in self._report.abandoned:
-            log.error("tool %s goes on in a thread that cannot be stopped; its result is discarded", name)
-        for pid in self._report.unreachable:
-            log.error("process %d of turn %d could not be ended", pid, self.number)
+        if self._turn is not None:
+            self._report = await let_go(
+                self._turn, self._task, self._owner.address, self._services.kill_after
+            )
 
     async def _finish(self, end: TurnEnd, text: str) -> None:
         services, owner = self._services, self._owner

@@ -6,13 +6,12 @@ other tasks run. A test that needs the real order of things uses `SQLiteStore`.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from msgspec.structs import force_setattr, replace
 
-from hermes_core.errors import StoreError
 from hermes_core.job import Delivery, Job, JobAdded, JobEnd, JobEnded
 from hermes_core.messages import (
     Address,
@@ -26,35 +25,10 @@ from hermes_core.messages import (
     When,
 )
 from hermes_core.store import Admission, ConversationRecord, Ending, OpenTurn, OpenWork
+from hermes_core.testing.done import DONE, Done, Refused
 from hermes_core.testing.memory_jobs import MemoryJobs
 
-__all__ = ["Done", "MemoryStore"]
-
-_T = TypeVar("_T")
-
-
-class Done(Generic[_T]):
-    """An awaitable that gives `value` at once, as often as it is awaited."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: _T) -> None:
-        self.value = value
-
-    def __await__(self) -> Generator[Any, None, _T]:
-        yield from ()
-        return self.value
-
-
-_DONE: Done[None] = Done(None)
-
-
-class _Refused(Done[Any]):
-    """Raises `StoreError` at once, as often as it is awaited."""
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        yield from ()
-        raise StoreError(self.value)
+__all__ = ["MemoryStore"]
 
 
 @dataclass(slots=True)
@@ -136,13 +110,13 @@ class MemoryStore:
         self, address: Address, ids: Sequence[str], state: EntryState, outgoing: Outgoing | None = None
     ) -> Done[None]:
         if state is EntryState.WAITING:
-            return _Refused("An entry can only be settled as used, handled, refused or cancelled.")
+            return Refused("An entry can only be settled as used, handled, refused or cancelled.")
         here = self._conversations.get(address)
         if here is not None:
             here.waiting.difference_update(ids)
         if outgoing is not None:
             self._post(outgoing)
-        return _DONE
+        return DONE
 
     # -- turns
 
@@ -151,9 +125,9 @@ class MemoryStore:
     ) -> Done[None]:
         here = self._conversations.get(address)
         if turn <= (0 if here is None else here.record.turns):
-            return _Refused(f"Turn {turn} cannot start: a later one, or itself, was started before.")
+            return Refused(f"Turn {turn} cannot start: a later one, or itself, was started before.")
         if here is not None and here.running is not None:
-            return _Refused(f"Turn {turn} cannot start: another one runs in this conversation.")
+            return Refused(f"Turn {turn} cannot start: another one runs in this conversation.")
         here = self._at(address)
         here.record = replace(here.record, turns=turn)
         here.running = _Turn(turn, here.record.epoch, list(items))
@@ -192,7 +166,7 @@ class MemoryStore:
         if turn is None or turn.number != ending.turn:
             return _not_running(ending.turn)
         if ending.reply is not None and ending.reply <= here.record.replies:
-            return _Refused(f"Reply {ending.reply} is there already.")
+            return Refused(f"Reply {ending.reply} is there already.")
         turn.items, turn.end, turn.reply, turn.planned = list(ending.items), ending.end, ending.reply, None
         here.running = None
         here.ended.append(turn)
@@ -306,9 +280,9 @@ class MemoryStore:
 
     def end_job(self, id: str, end: JobEnd, entry: Entry | None = None) -> Done[JobEnded]:
         if not end.state.final:
-            return _Refused(f"A job cannot end as {end.state.value}.")
+            return Refused(f"A job cannot end as {end.state.value}.")
         ended = self._jobs.end(id, end, entry)
-        return Done(ended) if ended is not None else _Refused(f"There is no job {id}.")
+        return Done(ended) if ended is not None else Refused(f"There is no job {id}.")
 
     def job(self, id: str) -> Done[Job | None]:
         return Done(self._jobs.one(id))
@@ -333,7 +307,7 @@ class MemoryStore:
 
     def note_delivery(self, delivery: Delivery) -> Done[None]:
         self._jobs.delivered(delivery)
-        return _DONE
+        return DONE
 
     def open_deliveries(self) -> Done[list[Delivery]]:
         return Done(self._jobs.deliveries())
@@ -374,11 +348,11 @@ class MemoryStore:
         address = self._outbox.get(key)
         if address is not None and self._conversations[address].unsent.pop(key, None) is not None:
             self._uncertain.discard(key)
-        return _DONE
+        return DONE
 
 
 def _not_running(turn: int) -> Done[Any]:
-    return _Refused(f"Turn {turn} does not run in this conversation.")
+    return Refused(f"Turn {turn} does not run in this conversation.")
 
 
 def _by_address(record: ConversationRecord) -> str:
