@@ -10,55 +10,14 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from hermes_core.errors import ConfigError, SendError
+from hermes_slack.limits import WORDS
 
 __all__ = ["ACCOUNT", "FAILURES", "answered", "error_of", "send_error", "word_of"]
 
 FAILURES: Final = (SlackApiError, aiohttp.ClientError, TimeoutError, OSError)
 """All that a call through the client library is known to raise."""
 
-# The agent's account or app is not accepted: nothing works until the operator has changed something.
-ACCOUNT: Final = frozenset(
-    {
-        "account_inactive",
-        "invalid_auth",
-        "no_permission",
-        "not_allowed_token_type",
-        "not_authed",
-        "org_login_required",
-        "token_expired",
-        "token_revoked",
-    }
-)
-# This message, or this channel, will never be taken.
-_NEVER: Final = frozenset(
-    {
-        "as_user_not_supported",
-        "cannot_dm_bot",
-        "cannot_reply_to_message",
-        "cant_delete_message",
-        "cant_update_message",
-        "channel_not_found",
-        "edit_window_closed",
-        "ekm_access_denied",
-        "invalid_blocks",
-        "is_archived",
-        "is_inactive",
-        "message_not_found",
-        "messages_tab_disabled",
-        "msg_too_long",
-        "no_text",
-        "not_in_channel",
-        "restricted_action",
-        "restricted_action_non_threadable_channel",
-        "restricted_action_read_only_channel",
-        "restricted_action_thread_locked",
-        "restricted_action_thread_only_channel",
-        "thread_locked",
-        "user_disabled",
-    }
-)
-# "Some aspect of the operation may have succeeded" (reference/methods/chat.postMessage).
-_UNSURE: Final = frozenset({"fatal_error", "internal_error", "request_timeout", "service_unavailable", ""})
+ACCOUNT, _NEVER, _UNSURE = (frozenset(WORDS["errors"][kind]) for kind in ("account", "never", "unsure"))
 _DEFAULT_WAIT: Final = 30.0
 
 
@@ -97,17 +56,13 @@ def _refused(error: SlackApiError) -> SendError:
     if status == 429 or word in ("ratelimited", "rate_limited"):
         return SendError("Slack asks to send more slowly.", retry_after=_retry_after(error.response))
     if word in _NEVER:
-        return SendError(f"Slack does not take this message: {word}.", _ADVICE.get(word, ""), permanent=True)
+        return SendError(
+            f"Slack does not take this message: {word}.", WORDS["advice"].get(word, ""), permanent=True
+        )
     if word in _UNSURE:
         return SendError(f"Slack has a fault of its own (status {status}).", unknown=True)
     advice = "Look at the bot token: hermes doctor." if word in ACCOUNT else ""
     return SendError(f"Slack refused the call: {word}.", advice)
-
-
-_ADVICE: Final = {
-    "not_in_channel": "Invite the agent into the channel.",
-    "messages_tab_disabled": "Turn the Messages tab on in the app's settings (App Home).",
-}
 
 
 def _retry_after(response: Any) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Final
 
 from hermes_core.pacing import Rate, Tempo
@@ -21,6 +23,7 @@ __all__ = [
     "STREAM_LIFE",
     "STREAM_RATE",
     "TEMPO",
+    "WORDS",
     "WORKSPACE_RATES",
 ]
 
@@ -62,26 +65,9 @@ SIGNATURE_WINDOW: Final = 300.0
 # reference/app-manifest: at most 25 slash commands (issue 6 counts on that, too).
 SLASH_COMMANDS: Final = 25
 
-# Names that the client takes for itself (help.slack.com, "Slash commands in Slack").
-RESERVED_SLASH: Final = frozenset(
-    {
-        *("active", "archive", "away", "call", "collapse", "dnd", "expand", "feed", "feedback", "help"),
-        *(
-            "invite",
-            "join",
-            "kick",
-            "leave",
-            "me",
-            "msg",
-            "mute",
-            "open",
-            "part",
-            "people",
-            "prefs",
-            "remind",
-        ),
-        *("remove", "rename", "search", "shrug", "star", "status", "topic", "unarchive", "who"),
-    }
-)
+WORDS: Final = tomllib.loads(Path(__file__).with_name("slack.toml").read_text("utf-8"))
+"""Slack's own words, and ours that people see, by their kind."""
+
+RESERVED_SLASH: Final = frozenset(WORDS["slash"]["reserved"])
 
 METADATA_TYPE: Final = "hermes_message"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -12,21 +13,7 @@ from hermes_slack.limits import RESERVED_SLASH, SLASH_COMMANDS
 
 __all__ = ["Manifest", "manifest"]
 
-_SCOPES: Final = (
-    "app_mentions:read",
-    "assistant:write",
-    "channels:history",
-    "chat:write",
-    "commands",
-    "files:read",
-    "files:write",
-    "groups:history",
-    "im:history",
-    "mpim:history",
-    "reactions:write",
-    "users:read",
-)
-_EVENTS: Final = ("app_mention", "message.channels", "message.groups", "message.im", "message.mpim")
+_APP: Final = Path(__file__).with_name("manifest.json")  # over Socket Mode, without any command
 _NAME: Final = 35  # characters of an app's name
 _DESCRIPTION: Final = 140
 _SLASH_NAME: Final = 32  # with the slash
@@ -64,42 +51,19 @@ def manifest(
             slash.append(_slash(own, one.help, one.usage.partition(" ")[2], url))
         else:
             left_out.append(one.name)
-    settings: dict[str, Any] = {
-        "event_subscriptions": {"bot_events": list(_EVENTS)},
-        "interactivity": {"is_enabled": True},
-        "org_deploy_enabled": False,
-        "socket_mode_enabled": not url,
-        "token_rotation_enabled": False,
-    }
+    content = msgspec.json.decode(_APP.read_bytes(), type=dict[str, Any])
+    shown, features, settings = (content[key] for key in ("display_information", "features", "settings"))
+    shown["name"] = name[:_NAME]
+    shown["description"] = (description or shown["description"])[:_DESCRIPTION]
+    features["bot_user"]["display_name"] = name
+    features["slash_commands"] = slash
+    settings["socket_mode_enabled"] = not url
     if url:
-        settings["event_subscriptions"]["request_url"] = url
-        settings["interactivity"]["request_url"] = url
-    content = {
-        "display_information": {
-            "name": name[:_NAME],
-            "description": (description or "An agent that answers in direct chats and threads.")[
-                :_DESCRIPTION
-            ],
-        },
-        "features": {
-            "app_home": {"messages_tab_enabled": True, "messages_tab_read_only_enabled": False},
-            "bot_user": {"display_name": name, "always_online": True},
-            "slash_commands": slash,
-        },
-        "oauth_config": {"scopes": {"bot": list(_SCOPES)}},
-        "settings": settings,
-    }
+        settings["event_subscriptions"]["request_url"] = settings["interactivity"]["request_url"] = url
     return Manifest(content, tuple(left_out))
 
 
 def _slash(command: str, help_: str, usage: str, url: str) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "command": command,
-        "description": (help_ or command)[:_SLASH_HELP],
-        "should_escape": True,
-    }
-    if usage:
-        entry["usage_hint"] = usage[:_USAGE]
-    if url:
-        entry["url"] = url
-    return entry
+    """One command as Slack is told of it; what is not given is left out."""
+    text = {"description": (help_ or command)[:_SLASH_HELP], "usage_hint": usage[:_USAGE], "url": url}
+    return {"command": command, "should_escape": True} | {key: one for key, one in text.items() if one}

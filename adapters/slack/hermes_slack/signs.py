@@ -14,7 +14,7 @@ from hermes_core.errors import SendError
 from hermes_core.messages import Address
 from hermes_core.writing import kept
 from hermes_slack.faults import ACCOUNT, word_of
-from hermes_slack.limits import STATUS_AFTER, STATUS_EVERY
+from hermes_slack.limits import STATUS_AFTER, STATUS_EVERY, WORDS
 from hermes_slack.streams import Speaker
 from hermes_slack.web import Web
 
@@ -23,20 +23,7 @@ __all__ = ["WORKING", "Signs"]
 log = logging.getLogger("hermes.slack")
 
 WORKING: Final = "thought_balloon"
-_REACTIONS: Final = {
-    "cancelled": "x",
-    "interrupting": "octagonal_sign",
-    "queued": "hourglass_flowing_sand",
-    "steering": "eyes",
-}
-_STATES: Final = {
-    "asking": "waits for an answer…",
-    "idle": "",
-    "stopping": "is stopping…",
-    "thinking": "is thinking…",
-    "writing": "is writing…",
-}
-_USELESS: Final = ACCOUNT | {"missing_scope", "unknown_method", "access_denied", "not_allowed"}
+_USELESS: Final = ACCOUNT.union(WORDS["errors"]["useless"])
 _TRIES: Final = 5  # to take a sign away that Slack wants to keep a while
 _STATUS: Final = "assistant.threads.setStatus"
 
@@ -84,7 +71,9 @@ class Signs:
 
     def working(self, address: Address, activity: Activity) -> None:
         """The agent does this there; the latest is shown."""
-        status = _STATES.get(activity.state, f"runs {activity.tool}…" if activity.tool else "is at work…")
+        status = WORDS["status"].get(
+            activity.state, f"runs {activity.tool}…" if activity.tool else "is at work…"
+        )
         sign = self._signs.get(address)
         if sign is None:
             if not status:
@@ -136,7 +125,7 @@ class Signs:
 
     def received(self, address: Address, receipt: Received) -> None:
         """A reaction on the message (T6). A slash command has no message to react to."""
-        name = _REACTIONS.get(receipt.kind)
+        name = WORDS["reactions"].get(receipt.kind)
         if name is not None and is_ts(receipt.id):
             self._begin(self._receipt((address.channel, receipt.id), name))
 
