@@ -18,6 +18,7 @@ from hermes_core.adapter import Features, Gateway, Received, Sent, Shown, Workin
 from hermes_core.errors import HermesError, SendError
 from hermes_core.messages import Address, Attachment, Outgoing
 from hermes_core.pacing import Budget, Slot
+from hermes_core.reading import Reading
 from hermes_core.route import Problem, Request, Response
 from hermes_core.writing import Journal, Style, Writing
 from hermes_slack import render, socket, web, webhook
@@ -29,7 +30,6 @@ from hermes_slack.history import History
 from hermes_slack.intake import Intake
 from hermes_slack.limits import API, CHANNEL_RATES, MAX_FILE, MAX_TEXT, TEMPO, WORKSPACE_RATES
 from hermes_slack.names import Names
-from hermes_slack.seen import Seen
 from hermes_slack.signs import Signs
 from hermes_slack.streams import Streams
 
@@ -117,9 +117,9 @@ class SlackAdapter:
             me = await web.me(client)
             url = await web.address(client, app.app_token) if app.app_token else ""
             calls = web.Web(client)
-            seen = Seen(self._path("seen.json"))
-            intake = Intake(gateway, me, Names(calls), seen, self._wall, follow_threads=app.follow_threads)
-            history = History(calls, intake, seen, self._wall)
+            reading = Reading(self._path("seen.json"))
+            intake = Intake(gateway, me, Names(calls), reading, self._wall, follow_threads=app.follow_threads)
+            history = History(calls, intake, self._wall)
             posts = Streams(
                 calls, session, intake.speaker, self._wall, time.monotonic, native=app.native_streams
             )
@@ -128,7 +128,7 @@ class SlackAdapter:
 
             def ready() -> None:
                 gateway.ready()
-                self._begin(history.read_up())
+                self._begin(reading.read_up(history.read))
 
             try:
                 async with asyncio.TaskGroup() as self._group:
@@ -136,7 +136,7 @@ class SlackAdapter:
                     self._line = _Line(bolt, posts, files, signs)
                     self._open.set()
                     self._begin(self._writing.run(posts, gateway.settled, find=posts.find))
-                    self._begin(seen.keep())
+                    self._begin(reading.keep())
                     if app.app_token:
                         await socket.serve(bolt, app.app_token, url, gateway, ready, app.ping_interval)
                     else:
@@ -145,7 +145,7 @@ class SlackAdapter:
             finally:
                 self._open.clear()
                 self._line = self._group = None
-                seen.write()
+                reading.write()
 
     async def send(self, outgoing: Outgoing) -> Sent:
         """Deliver one message whole: its text, then its files, and a line about those that Slack never takes."""

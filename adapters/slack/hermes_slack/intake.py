@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from hermes_core.adapter import Gateway
 from hermes_core.messages import Address, Message
+from hermes_core.reading import Reading
 from hermes_slack.convert import Change, Incoming, Me, Removal, delivered, event
 from hermes_slack.names import Names
-from hermes_slack.seen import Place, Seen
 from hermes_slack.streams import Speaker
 
 __all__ = ["Intake"]
@@ -35,7 +33,7 @@ class Intake:
         gateway: Gateway,
         me: Me,
         names: Names,
-        seen: Seen,
+        reading: Reading,
         wall: Callable[[], float],
         *,
         follow_threads: bool,
@@ -43,11 +41,9 @@ class Intake:
         self._gateway = gateway
         self._me = me
         self._names = names
-        self._seen = seen
+        self._reading = reading
         self._wall = wall
         self._follow = follow_threads
-        self._locks: dict[str, asyncio.Lock] = {}
-        self._waiting: dict[str, int] = {}
         self._ours: OrderedDict[Address, bool] = OrderedDict()
         self._speakers: OrderedDict[Address, Speaker] = OrderedDict()
 
@@ -60,41 +56,14 @@ class Intake:
         found = delivered(payload, self._me)
         if found is not None:
             address = found.message.address if isinstance(found, Incoming) else found.address
-            lock = self._line_up(address.channel)
-            try:
-                async with lock:
-                    await self._into(found)
-            finally:
-                self._leave(address.channel)
+            async with self._reading.order.at(address.channel):
+                await self._into(found)
 
-    async def take_held(self, payload: Mapping[str, Any]) -> None:
-        """Take an event of a channel that the caller has `held`; returns when it is kept."""
+    async def take_next(self, payload: Mapping[str, Any]) -> None:
+        """Take in an event of a channel in which it is the caller's turn; returns when it is kept."""
         found = event(payload, self._me)
         if found is not None:
             await self._into(found)
-
-    @contextlib.asynccontextmanager
-    async def held(self, channel: str) -> AsyncGenerator[None, None]:
-        """Wait for those who came before in this channel, and let those who come later wait."""
-        lock = self._line_up(channel)
-        try:
-            async with lock:
-                yield
-        finally:
-            self._leave(channel)
-
-    def _line_up(self, channel: str) -> asyncio.Lock:
-        """The lock of this channel, which is fair: first come, first in. Whoever took it leaves afterwards."""
-        lock = self._locks.get(channel)
-        if lock is None:
-            lock = self._locks[channel] = asyncio.Lock()
-        self._waiting[channel] = self._waiting.get(channel, 0) + 1
-        return lock
-
-    def _leave(self, channel: str) -> None:
-        self._waiting[channel] -= 1
-        if not self._waiting[channel]:
-            del self._waiting[channel], self._locks[channel]
 
     async def _into(self, found: Incoming | Change | Removal) -> None:
         match found:
@@ -121,11 +90,10 @@ class Intake:
         if not found.stands:
             return
         top = address.thread is None or address.thread == message.id
-        if top or ours:
-            place = Place(address.channel, None if top else address.thread)
-            self._seen.note(place, message.id)
-            if top and address.thread is not None and ours:  # its answers will stand in a thread
-                self._seen.note(Place(address.channel, address.thread), message.id)
+        if top:
+            self._reading.note(msgspec.structs.replace(address, thread=None), message.id)
+        if ours and address.thread is not None:  # also at the top: its answers will stand in a thread
+            self._reading.note(address, message.id)
 
     async def _named(self, message: Message) -> Message:
         """Among several people each has a name in the prompt; alone with the agent nobody needs one."""
