@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from hermes_core.errors import ModelError
 from hermes_core.messages import ToolCall
 from hermes_core.models import Delta, Opaque, Stop, Text, Usage
 from hermes_core.testing.model_server import blocks, event
+from hermes_httpmodel.assembly_contract import AssemblyContract, Broken, Pieces
 
 THOUGHT = {"type": "thinking", "thinking": "hm, well", "signature": "sig"}
 HIDDEN = {"type": "redacted_thinking", "data": "xyz"}
@@ -158,23 +160,6 @@ def test_the_cuts_of_the_stream_never_matter(content: list[dict[str, Any]], cuts
     assert kept == [block for block in content if "thinking" in block["type"]]
 
 
-@pytest.mark.parametrize(
-    ("reason", "stop"),
-    [
-        ("end_turn", "end"),
-        ("stop_sequence", "end"),
-        ("tool_use", "end"),
-        ("max_tokens", "length"),
-        ("model_context_window_exceeded", "length"),
-        ("pause_turn", "length"),
-        ("refusal", "refused"),
-        ("something_new", "end"),
-    ],
-)
-def test_why_the_model_stopped_is_told(reason: str, stop: str) -> None:
-    assert play(*blocks(said("a"), stop=reason))[-1] == Stop(stop)
-
-
 @pytest.mark.parametrize("reason", ["max_tokens", "refusal"])
 def test_half_a_call_is_dropped_where_the_answer_was_stopped(reason: str) -> None:
     deltas = play(*blocks(call("x"), call("y", "look", '{"n": '), call("z", "look", ""), stop=reason))
@@ -188,39 +173,79 @@ REASON = event("message_delta", delta={"stop_reason": "end_turn"}, usage={"outpu
 END = event("message_stop")
 
 
-@pytest.mark.parametrize(
-    "pieces",
-    [
-        pytest.param([START, BEGIN, SAY, REASON, END], id="all of it"),
-        pytest.param([START, BEGIN, SAY, REASON], id="no message_stop"),
-        pytest.param([START, BEGIN, SAY, REASON.strip()], id="no last blank line"),
-        pytest.param([START, SAY, REASON, END], id="a block that was not begun"),
-        pytest.param([START, event("ping"), BEGIN, b": hi\n\n", SAY, event("ping"), REASON], id="pings"),
-        pytest.param(
-            [START, event("news", index=None, content="x"), BEGIN, SAY, REASON], id="an unknown event"
+def ended(reason: str) -> tuple[bytes, ...]:
+    return blocks(said("a"), stop=reason)
+
+
+def counting(**usage: Any) -> tuple[bytes, ...]:
+    return event("message_start", message={"usage": usage}), SAY, REASON.replace(b"output_tokens", b"x")
+
+
+def broken(error: Any) -> bytes:
+    return event("error", error=error)
+
+
+class TestAssembly(AssemblyContract):
+    shows = (SAY,)
+    spoken = (Text("a"), Usage(5, 6), Stop("end"))
+    ways: ClassVar[Mapping[str, Pieces]] = {
+        "all of it": [START, BEGIN, SAY, REASON, END],
+        "no message_stop": [START, BEGIN, SAY, REASON],
+        "no last blank line": [START, BEGIN, SAY, REASON.strip()],
+        "a block that was not begun": [START, SAY, REASON, END],
+        "pings": [START, event("ping"), BEGIN, b": hi\n\n", SAY, event("ping"), REASON],
+        "an unknown event": [START, event("news", index=None, content="x"), BEGIN, SAY, REASON],
+        "unknown blocks and deltas": [
+            START,
+            event("content_block_start", index=1, content_block={"type": "server_tool_use", "id": "s"}),
+            event("content_block_delta", index=1, delta={"type": "input_json_delta", "partial_json": "{"}),
+            event("content_block_delta", index=1, delta={"type": "citations_delta", "citation": {}}),
+            event("content_block_delta", index=9, delta={"type": "signature_delta", "signature": "s"}),
+            SAY,
+            REASON,
+        ],
+        "no event name": [START.replace(b"event: message_start\n", b""), BEGIN, SAY, REASON],
+        "text at once": [START, event("content_block_start", index=0, content_block=said("a")), REASON],
+    }
+    unreadable: ClassVar[Mapping[str, tuple[Pieces, str]]] = {
+        "no end": ([START, BEGIN, SAY], "broke off"),
+        "an end and nothing before": ([START, END], "broke off"),
+        "in a tool call": (blocks(call(), stop=None), "broke off"),
+        "another form": ([b'data: {"type": 3}\n\n'], "unknown form"),
+        "a call without a name": (blocks(call(name="")), "without a name"),
+    }
+    reasons: ClassVar[Mapping[str, tuple[Pieces, str]]] = {
+        "end_turn": (ended("end_turn"), "end"),
+        "stop_sequence": (ended("stop_sequence"), "end"),
+        "tool_use": (ended("tool_use"), "end"),
+        "max_tokens": (ended("max_tokens"), "length"),
+        "model_context_window_exceeded": (ended("model_context_window_exceeded"), "length"),
+        "pause_turn": (ended("pause_turn"), "length"),
+        "refusal": (ended("refusal"), "refused"),
+        "something_new": (ended("something_new"), "end"),
+    }
+    usages: ClassVar[Mapping[str, tuple[Pieces, Usage]]] = {
+        "plain": (counting(input_tokens=5, output_tokens=6), Usage(5, 6)),
+        "cached": (counting(input_tokens=5, cache_read_input_tokens=4), Usage(9, 0, 4)),
+        "stored": (counting(input_tokens=5, cache_creation_input_tokens=4), Usage(9)),
+        "null": (counting(input_tokens=5, cache_read_input_tokens=None), Usage(5)),
+    }
+    errors: ClassVar[Mapping[str, Broken]] = {
+        "overloaded": (broken({"type": "overloaded_error", "message": "boom"}), "too much to do", True),
+        "too often": (broken({"type": "rate_limit_error", "message": "boom"}), "too much to do", True),
+        "its own": (broken({"type": "api_error", "message": "boom"}), "reported an error", True),
+        "ours": (broken({"type": "invalid_request_error", "message": "boom"}), "reported", False),
+        "the key": (broken({"type": "authentication_error", "message": "boom"}), "reported", False),
+        "too long": (
+            broken({"type": "invalid_request_error", "message": "boom: prompt is too long: 9 tokens"}),
+            "too long for the model",
+            False,
         ),
-        pytest.param(
-            [
-                START,
-                event("content_block_start", index=1, content_block={"type": "server_tool_use", "id": "s"}),
-                event(
-                    "content_block_delta", index=1, delta={"type": "input_json_delta", "partial_json": "{"}
-                ),
-                event("content_block_delta", index=1, delta={"type": "citations_delta", "citation": {}}),
-                event("content_block_delta", index=9, delta={"type": "signature_delta", "signature": "s"}),
-                SAY,
-                REASON,
-            ],
-            id="unknown blocks and deltas",
-        ),
-        pytest.param([START.replace(b"event: message_start\n", b""), BEGIN, SAY, REASON], id="no event name"),
-        pytest.param(
-            [START, event("content_block_start", index=0, content_block=said("a")), REASON], id="text at once"
-        ),
-    ],
-)
-def test_an_answer_is_whole_where_its_server_says_so_in_any_way(pieces: list[bytes]) -> None:
-    assert play(*pieces) == [Text("a"), Usage(5, 6), Stop("end")]
+        "a text": (broken("boom"), "reported an error", True),
+    }
+
+    def new(self) -> Assembly:
+        return Assembly("m")
 
 
 def test_an_end_without_a_reason_counts_if_there_is_an_answer() -> None:
@@ -246,76 +271,6 @@ def test_the_answer_of_a_server_that_does_not_stream_is_read_as_well() -> None:
         Usage(1, 2),
         Stop("tools"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("usage", "counted"),
-    [
-        pytest.param({"input_tokens": 5, "output_tokens": 6}, Usage(5, 6), id="plain"),
-        pytest.param({"input_tokens": 5, "cache_read_input_tokens": 4}, Usage(9, 0, 4), id="cached"),
-        pytest.param({"input_tokens": 5, "cache_creation_input_tokens": 4}, Usage(9), id="stored"),
-        pytest.param({"input_tokens": 5, "cache_read_input_tokens": None}, Usage(5), id="null"),
-    ],
-)
-def test_usage_counts_what_was_cached_as_input(usage: dict[str, Any], counted: Usage) -> None:
-    assert (
-        play(event("message_start", message={"usage": usage}), SAY, REASON.replace(b"output_tokens", b"x"))[1]
-        == counted
-    )
-
-
-@pytest.mark.parametrize(
-    ("pieces", "text"),
-    [
-        pytest.param([START, BEGIN, SAY], "broke off", id="no end"),
-        pytest.param([], "broke off", id="nothing at all"),
-        pytest.param([START, END], "broke off", id="an end and nothing before"),
-        pytest.param(blocks(call(), stop=None), "broke off", id="in a tool call"),
-        pytest.param([b"data: {oh\n\n"], "no JSON", id="no JSON"),
-        pytest.param([b"data: [1]\n\n"], "unknown form", id="another JSON"),
-        pytest.param([b'data: {"type": 3}\n\n'], "unknown form", id="another form"),
-        pytest.param(blocks(call(name="")), "without a name", id="a call without a name"),
-        pytest.param([b"data: " + b"x" * 5_000_000], "does not end", id="an endless event"),
-        pytest.param([b"data: " + b'{"error":' * 100_000 + b"\n\n"], "no JSON", id="deeper than can be read"),
-    ],
-)
-def test_what_cannot_be_read_is_an_error_that_names_it_and_may_be_tried_again(
-    pieces: list[bytes], text: str
-) -> None:
-    with pytest.raises(ModelError, match=text) as raised:
-        play(*pieces)
-    assert raised.value.retryable
-
-
-@pytest.mark.parametrize(
-    ("error", "text", "retryable"),
-    [
-        pytest.param(
-            {"type": "overloaded_error", "message": "boom"}, "too much to do", True, id="overloaded"
-        ),
-        pytest.param({"type": "rate_limit_error", "message": "boom"}, "too much to do", True, id="too often"),
-        pytest.param({"type": "api_error", "message": "boom"}, "reported an error", True, id="its own"),
-        pytest.param({"type": "invalid_request_error", "message": "boom"}, "reported", False, id="ours"),
-        pytest.param({"type": "authentication_error", "message": "boom"}, "reported", False, id="the key"),
-        pytest.param(
-            {"type": "invalid_request_error", "message": "boom: prompt is too long: 9 tokens"},
-            "too long for the model",
-            False,
-            id="too long",
-        ),
-        pytest.param("boom", "reported an error", True, id="a text"),
-    ],
-)
-def test_an_error_inside_the_stream_is_an_error_whose_cause_says_what_the_server_said(
-    error: Any, text: str, retryable: bool
-) -> None:
-    assembly = Assembly("m")
-    assert assembly.feed(SAY) == [Text("a")]
-    with pytest.raises(ModelError, match=text) as raised:
-        assembly.feed(event("error", error=error))
-    assert raised.value.retryable is retryable
-    assert "boom" not in str(raised.value)
-    assert "boom" in str(raised.value.__cause__)
 
 
 def test_an_error_without_an_error_object_is_one_too() -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_core.errors import ModelError
 from hermes_core.messages import Attachment, Item, Said, SaidKind, Step, ToolCall, ToolResult
 from hermes_core.models import Delta, Request, Stop, Text, ToolSpec, Usage
 from hermes_core.testing.model_server import DONE, asks, chunk
+from hermes_httpmodel.assembly_contract import AssemblyContract, Broken, Pieces
 from hermes_httpmodel.content import call_ids
 from hermes_openai.wire import Assembly, body, messages
 
@@ -169,6 +170,102 @@ def call(
 END = chunk(finish="tool_calls")
 
 
+def ended(finish: str) -> tuple[bytes, ...]:
+    return chunk("a"), chunk(finish=finish)
+
+
+def counting(**usage: Any) -> tuple[bytes, ...]:
+    return chunk("a", finish="stop"), chunk(usage=usage), DONE
+
+
+def broken(event: str) -> bytes:
+    return event.encode() + b"\n\n"
+
+
+class TestAssembly(AssemblyContract):
+    shows = (chunk("a"),)
+    spoken = (Text("a"), Stop("end"))
+    ways: ClassVar[Mapping[str, Pieces]] = {
+        "finish and DONE": [chunk("a"), chunk(finish="stop"), DONE],
+        "no DONE": [chunk("a"), chunk(finish="stop")],
+        "no finish_reason": [chunk("a"), DONE],
+        "no last blank line": [chunk("a"), chunk(finish="stop").strip()],
+        "text and finish in one": [chunk("a", finish="stop"), DONE],
+        "comments": [b": ping\n\n", chunk("a"), b": ping\n\n", chunk(finish="stop")],
+        "chunks without a choice": [b'data: {"choices": []}\n\n', b"data: {}\n\n", chunk("a"), DONE],
+        "null for nothing": [b'data: {"choices": null, "usage": null}\n\n', chunk("a"), DONE],
+        "refusal": [b'data: {"choices":[{"delta":{"refusal":"a"},"finish_reason":"stop"}]}\n\n'],
+        "content in parts": [
+            b'data: {"choices":[{"delta":{"content":[{"type":"thinking"},{"type":"text","text":"a"}]}}]}\n\n',
+            DONE,
+        ],
+        "a second choice": [
+            chunk("a"),
+            b'data: {"choices":[{"index":1,"delta":{"content":"z"}}]}\n\n',
+            DONE,
+        ],
+    }
+    unreadable: ClassVar[Mapping[str, tuple[Pieces, str]]] = {
+        "no end": ([chunk("a")], "broke off"),
+        "DONE and nothing before": ([DONE], "broke off"),
+        "in a tool call": ([chunk(calls=[call(0, "x", "a", "{")])], "broke off"),
+        "another form": ([b'data: {"choices": 3}\n\n'], "unknown form"),
+        "a call without a name": ([chunk(calls=[call(0, "x", None, "{}")]), END], "without a name"),
+        "finish_reason error": ([chunk("a"), chunk(finish="error")], "reported an error"),
+    }
+    reasons: ClassVar[Mapping[str, tuple[Pieces, str]]] = {
+        "stop": (ended("stop"), "end"),
+        "tool_calls": (ended("tool_calls"), "end"),
+        "length": (ended("length"), "length"),
+        "content_filter": (ended("content_filter"), "refused"),
+        "eos": (ended("eos"), "end"),
+    }
+    usages: ClassVar[Mapping[str, tuple[Pieces, Usage]]] = {
+        "plain": (counting(prompt_tokens=5, completion_tokens=6), Usage(5, 6)),
+        "cached": (counting(prompt_tokens=5, prompt_tokens_details={"cached_tokens": 4}), Usage(5, 0, 4)),
+        "null": (counting(prompt_tokens=5, prompt_tokens_details=None), Usage(5)),
+        "nonsense counts as 0": (counting(prompt_tokens="many"), Usage()),
+    }
+    errors: ClassVar[Mapping[str, Broken]] = {
+        "error object": (
+            broken('data: {"error": {"message": "boom", "code": 503}}'),
+            "reported an error",
+            True,
+        ),
+        "error text": (broken('data: {"error": "boom"}'), "reported an error", True),
+        "error event": (broken('event: error\ndata: {"message": "boom"}'), "reported an error", True),
+        "the chunk is the error": (
+            broken('data: {"object": "error", "message": "boom", "code": 500}'),
+            "reported an error",
+            True,
+        ),
+        "our own fault": (
+            broken('data: {"error": {"message": "boom", "code": 400}}'),
+            "reported an error",
+            False,
+        ),
+        "our own fault by type": (
+            broken('data: {"error": {"message": "boom", "type": "invalid_request_error"}}'),
+            "reported an error",
+            False,
+        ),
+        "too long": (
+            broken('data: {"error": {"message": "boom", "code": "context_length_exceeded"}}'),
+            "too long for the model",
+            False,
+        ),
+        "too much": (broken('data: {"error": {"message": "boom", "code": 429}}'), "reported an error", True),
+        "no credit": (
+            broken('data: {"error": {"message": "boom", "code": "insufficient_quota"}}'),
+            "reported an error",
+            False,
+        ),
+    }
+
+    def new(self) -> Assembly:
+        return Assembly()
+
+
 def test_text_comes_out_piece_by_piece() -> None:
     assembly = Assembly()
     assert assembly.feed(chunk("Good ")) == [Text("Good ")]
@@ -307,20 +404,6 @@ def test_parallel_calls_may_be_mixed_in_any_way(order: list[int], pieces: list[s
     ]
 
 
-@pytest.mark.parametrize(
-    ("finish", "reason"),
-    [
-        ("stop", "end"),
-        ("tool_calls", "end"),
-        ("length", "length"),
-        ("content_filter", "refused"),
-        ("eos", "end"),
-    ],
-)
-def test_why_the_model_stopped_is_told(finish: str, reason: str) -> None:
-    assert play(chunk("a"), chunk(finish=finish))[-1] == Stop(reason)
-
-
 def test_stop_with_calls_means_tools() -> None:
     assert play(chunk(calls=[call(0, "x", "a")]), chunk(finish="stop"))[-1] == Stop("tools")
 
@@ -328,41 +411,6 @@ def test_stop_with_calls_means_tools() -> None:
 def test_half_a_call_is_dropped_where_the_length_ran_out() -> None:
     pieces = chunk(calls=[call(0, "x", "a", "{}"), call(1, "y", "b", '{"n": ')])
     assert play(pieces, chunk(finish="length")) == [ToolCall("x", "a", "{}"), Stop("length")]
-
-
-@pytest.mark.parametrize(
-    "pieces",
-    [
-        pytest.param([chunk("a"), chunk(finish="stop"), DONE], id="finish and DONE"),
-        pytest.param([chunk("a"), chunk(finish="stop")], id="no DONE"),
-        pytest.param([chunk("a"), DONE], id="no finish_reason"),
-        pytest.param([chunk("a"), chunk(finish="stop").strip()], id="no last blank line"),
-        pytest.param([chunk("a", finish="stop"), DONE], id="text and finish in one"),
-        pytest.param([b": ping\n\n", chunk("a"), b": ping\n\n", chunk(finish="stop")], id="comments"),
-        pytest.param(
-            [b'data: {"choices": []}\n\n', b"data: {}\n\n", chunk("a"), DONE], id="chunks without a choice"
-        ),
-        pytest.param(
-            [b'data: {"choices": null, "usage": null}\n\n', chunk("a"), DONE], id="null for nothing"
-        ),
-        pytest.param(
-            [b'data: {"choices":[{"delta":{"refusal":"a"},"finish_reason":"stop"}]}\n\n'], id="refusal"
-        ),
-        pytest.param(
-            [
-                b'data: {"choices":[{"delta":{"content":[{"type":"thinking"},{"type":"text","text":"a"}]}}]}\n\n',
-                DONE,
-            ],
-            id="content in parts",
-        ),
-        pytest.param(
-            [chunk("a"), b'data: {"choices":[{"index":1,"delta":{"content":"z"}}]}\n\n', DONE],
-            id="a second choice",
-        ),
-    ],
-)
-def test_an_answer_is_whole_where_its_server_says_so_in_any_way(pieces: list[bytes]) -> None:
-    assert play(*pieces) == [Text("a"), Stop("end")]
 
 
 def test_the_answer_of_a_server_that_does_not_stream_is_read_as_well() -> None:
@@ -380,86 +428,10 @@ def test_the_answer_of_a_server_that_does_not_stream_is_read_as_well() -> None:
     assert deltas == [Text("a"), ToolCall("x", "t", "{}"), Usage(1, 2), Stop("tools")]
 
 
-@pytest.mark.parametrize(
-    ("usage", "counted"),
-    [
-        pytest.param({"prompt_tokens": 5, "completion_tokens": 6}, Usage(5, 6), id="plain"),
-        pytest.param(
-            {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(5, 0, 4), id="cached"
-        ),
-        pytest.param({"prompt_tokens": 5, "prompt_tokens_details": None}, Usage(5), id="null"),
-        pytest.param({"prompt_tokens": "many"}, Usage(), id="nonsense counts as 0"),
-    ],
-)
-def test_usage_is_counted(usage: dict[str, Any], counted: Usage) -> None:
-    assert play(chunk("a", finish="stop"), chunk(usage=usage), DONE)[1] == counted
-
-
 def test_usage_that_is_repeated_counts_once() -> None:
     usage = {"prompt_tokens": 5, "completion_tokens": 1}
     deltas = play(chunk("a", usage=usage), chunk(finish="stop", usage={**usage, "completion_tokens": 2}))
     assert deltas == [Text("a"), Usage(5, 2), Stop("end")]
-
-
-@pytest.mark.parametrize(
-    ("pieces", "text"),
-    [
-        pytest.param([chunk("a")], "broke off", id="no end"),
-        pytest.param([], "broke off", id="nothing at all"),
-        pytest.param([DONE], "broke off", id="DONE and nothing before"),
-        pytest.param([chunk(calls=[call(0, "x", "a", "{")])], "broke off", id="in a tool call"),
-        pytest.param([b"data: {oh\n\n"], "no JSON", id="no JSON"),
-        pytest.param([b"data: [1]\n\n"], "unknown form", id="another JSON"),
-        pytest.param([b'data: {"choices": 3}\n\n'], "unknown form", id="another form"),
-        pytest.param(
-            [chunk(calls=[call(0, "x", None, "{}")]), END], "without a name", id="a call without a name"
-        ),
-        pytest.param([b"data: " + b"x" * 5_000_000], "does not end", id="an endless chunk"),
-        pytest.param([chunk("a"), chunk(finish="error")], "reported an error", id="finish_reason error"),
-    ],
-)
-def test_what_cannot_be_read_is_an_error_that_names_it_and_may_be_tried_again(
-    pieces: list[bytes], text: str
-) -> None:
-    with pytest.raises(ModelError, match=text) as raised:
-        play(*pieces)
-    assert raised.value.retryable
-
-
-@pytest.mark.parametrize(
-    ("event", "retryable"),
-    [
-        pytest.param('data: {"error": {"message": "boom", "code": 503}}', True, id="error object"),
-        pytest.param('data: {"error": "boom"}', True, id="error text"),
-        pytest.param('event: error\ndata: {"message": "boom"}', True, id="error event"),
-        pytest.param(
-            'data: {"object": "error", "message": "boom", "code": 500}', True, id="the chunk is the error"
-        ),
-        pytest.param('data: {"error": {"message": "boom", "code": 400}}', False, id="our own fault"),
-        pytest.param(
-            'data: {"error": {"message": "boom", "type": "invalid_request_error"}}',
-            False,
-            id="our own fault by type",
-        ),
-        pytest.param(
-            'data: {"error": {"message": "boom", "code": "context_length_exceeded"}}', False, id="too long"
-        ),
-        pytest.param('data: {"error": {"message": "boom", "code": 429}}', True, id="too much"),
-        pytest.param(
-            'data: {"error": {"message": "boom", "code": "insufficient_quota"}}', False, id="no credit"
-        ),
-    ],
-)
-def test_an_error_inside_the_stream_is_an_error_whose_cause_says_what_the_server_said(
-    event: str, retryable: bool
-) -> None:
-    assembly = Assembly()
-    assert assembly.feed(chunk("a")) == [Text("a")]
-    with pytest.raises(ModelError) as raised:
-        assembly.feed(event.encode() + b"\n\n")
-    assert raised.value.retryable is retryable
-    assert "boom" not in str(raised.value)
-    assert "boom" in str(raised.value.__cause__)
 
 
 def test_pictures_are_parts_behind_the_text_and_what_is_not_shown_stands_in_the_text_only() -> None:
