@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from hermes_core.errors import HermesError
 from hermes_core.messages import Address
 from hermes_core.writing.values import Doubt
 
@@ -137,8 +138,11 @@ def _drafts(lines: Iterable[bytes], name: str) -> Iterable[Draft]:
     unread = 0
     for line in lines:
         try:
-            yield msgspec.json.decode(line, type=Draft)
-        except msgspec.DecodeError:
+            draft = msgspec.json.decode(line, type=Draft)
+            Address.parse(draft.address)
+        except (msgspec.DecodeError, HermesError):
             unread += 1
+        else:
+            yield draft
     if unread:
         log.warning("%s: %d lines cannot be read and are passed over", name, unread)

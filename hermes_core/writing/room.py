@@ -64,7 +64,7 @@ class Writing:
         self._open: dict[Text, None] = {}  # those that are shown while they are written
         self._texts: dict[str, Text] = {}  # by the key of the turn: what its reply completes
         self._newest: dict[Address, Text] = {}
-        self._heard: dict[Address, str] = {}
+        self._heard: dict[Address, tuple[str, int]] = {}  # the latest, and how many began no turn
         self._asked: dict[Address, str | None] = {}  # while a turn runs: what it answers
         self._left: dict[Address, list[Draft]] = {}  # what an earlier run showed
         for draft in self._journal.drafts():
@@ -118,8 +118,8 @@ class Writing:
 
     def heard(self, address: Address, id: str) -> None:
         """A message came in there: the next turn answers it natively, where the platform has such a thing."""
-        self._heard.pop(address, None)
-        self._heard[address] = id
+        _, count = self._heard.pop(address, ("", 0))
+        self._heard[address] = id, count + 1
         if len(self._heard) > _HEARD:
             del self._heard[next(iter(self._heard))]
 
@@ -175,15 +175,21 @@ class Writing:
             if text is not None:
                 self._leave(text)
         elif address not in self._asked:
-            # while others wait, nobody can tell which of them the text that is about to grow will answer
-            heard = self._heard.pop(address, None)
-            self._asked[address] = heard if activity.queued == 0 else None
+            self._asked[address] = self._begins(address, activity.queued)
         if activity.state == "tool" and text is not None:
             text.pass_by()
         if activity.state in _TYPES:
             self._typist.working(address)
         else:
             self._typist.rest(address)
+
+    def _begins(self, address: Address, queued: int) -> str | None:
+        """The message with which a turn begins. While others wait, nobody can tell which of them it is."""
+        id_, count = self._heard.pop(address, (None, 0))
+        waiting = min(queued, count - 1)  # it began with one itself, and not all that wait are messages
+        if id_ is not None and waiting > 0:
+            self._heard[address] = id_, waiting
+        return id_ if queued == 0 else None
 
     async def _write(self, text: Text) -> None:
         """Show a text while it is written, and its end, unless that is the reply's to do."""

@@ -207,18 +207,20 @@ def test_a_journal_that_cannot_be_read_begins_anew_and_one_that_cannot_be_writte
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "drafts"
-    file.write_bytes(b"\x00nonsense\n" + b'{"address":"a","key":"k","text":"x"}\n' + b'{"key":')
+    file.write_bytes(
+        b'\x00nonsense\n{"address":"nowhere","key":"no"}\n{"address":"a:b:c","key":"k","text":"x"}\n{"key":'
+    )
     journal = Journal(file)
     assert [draft.key for draft in journal.drafts()] == ["k"]
-    assert "2 lines cannot be read" in caplog.text
+    assert "3 lines cannot be read" in caplog.text
     folder = tmp_path / "taken"
     folder.write_text("a file where a folder should be")
     journal = Journal(folder / "drafts")
     for number in range(3):
-        journal.note(Draft("a", "k", number))
+        journal.note(Draft("a:b:c", "k", number))
     assert caplog.text.count("cannot be written") == 1
     folder.unlink()
-    journal.note(Draft("a", "k", 3))
+    journal.note(Draft("a:b:c", "k", 3))
     assert [draft.part for draft in Journal(folder / "drafts").drafts()] == [3]
 
 
@@ -227,8 +229,8 @@ def test_a_disk_that_was_full_has_everything_once_it_takes_something(tmp_path: P
     file.symlink_to("/dev/full")
     journal = Journal()
     journal._path = file
-    journal.note(Draft("a", "k1", ids=("1",)))
-    journal.note(Draft("a", "k2", ids=("2",)))
+    journal.note(Draft("a:b:c", "k1", ids=("1",)))
+    journal.note(Draft("a:b:c", "k2", ids=("2",)))
     assert not file.is_symlink()
     assert [draft.key for draft in Journal(file).drafts()] == ["k1", "k2"]
 
@@ -239,7 +241,7 @@ def test_a_journal_does_not_grow_with_what_was_written_but_with_what_is_open(tmp
     for turn in range(3000):
         journal.note(Draft(str(HERE), f"{HERE}#turn:{turn}", ids=("1",), text="word " * 10))
         journal.whole(HERE, f"{HERE}#turn:{turn}", 0, ("1",))
-        journal.note(Draft(f"a{turn}", f"a{turn}#turn:1", ids=("1",), text="word"))
+        journal.note(Draft(f"a:b:{turn}", f"a:b:{turn}#turn:1", ids=("1",), text="word"))
     assert file.read_bytes().count(b"\n") < 2100
     assert len(journal.drafts()) == 500
     assert sum(draft.whole for draft in journal.drafts()) == 1

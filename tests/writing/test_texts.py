@@ -264,6 +264,22 @@ def test_a_message_that_somebody_removed_is_posted_anew_at_another_place() -> No
     run(main())
 
 
+def test_of_messages_that_waited_for_each_other_the_last_is_answered_by_its_turn() -> None:
+    async def main() -> None:
+        house = House(wall := Wall())
+        async with house.connected():
+            for id_ in ("q1", "q2", "q3"):
+                house.writing.heard(HERE, id_)
+            for turn, waiting in ((1, 2), (2, 1), (3, 0)):
+                house.does("thinking", queued=waiting)
+                house.says(turn, 0, "Text")
+                await house.reply(turn, "Text.")
+                house.does("idle")
+        assert wall.answers() == [None, None, "q3"]
+
+    run(main())
+
+
 def test_the_first_message_of_a_turn_answers_what_began_it_unless_others_wait() -> None:
     async def main() -> None:
         house = House(wall := Wall())

@@ -1,22 +1,34 @@
 """Doubt: which messages in the history show a reply whose fate is unknown (D5). Pure.
 
-Discord keeps the nonce of a message for minutes and shows it in no history. So after a crash the agent's own
-messages are compared: by what they answer and say. Where that decides nothing, the nonce does as long as it
-holds; after that the reply goes out with its mark, so that nobody takes a repeat for news.
+Discord keeps the nonce of a message for minutes and shows it in no history. So the agent's own messages are
+compared: by what they answer and say, and when they were posted. Where that decides nothing, the nonce does as
+long as it holds; after that the reply goes out with its mark, so that nobody takes a repeat for news.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import discord
 
 from hermes_core.messages import Outgoing
 from hermes_core.pacing import Slot
+from hermes_core.writing import Doubt
 from hermes_discord.limits import NONCE_LAPSES
 from hermes_discord.render import Piece, told_apart
 
-__all__ = ["settled"]
+__all__ = ["left_by", "settled"]
+
+
+def left_by(doubt: Doubt, mine: Sequence[discord.Message], known: Collection[str]) -> str | None:
+    """The message that a single post left, if it is certain which; those that are `known` are of other posts."""
+    words = doubt.words.strip()
+    for message in reversed(mine):
+        if not words or message.content.strip() != words or str(message.id) in known:
+            continue
+        if told_apart(words) or abs(message.created_at.timestamp() - doubt.at) < NONCE_LAPSES:
+            return str(message.id)
+    return None
 
 
 def settled(

@@ -20,8 +20,9 @@ from hermes_core.adapter import Gateway
 from hermes_core.errors import SendError, StoreError
 from hermes_core.messages import Address
 from hermes_discord import convert
+from hermes_discord.faults import outcome
 from hermes_discord.limits import HISTORY_PAGE
-from hermes_discord.line import Line, outcome
+from hermes_discord.line import Line
 from hermes_discord.notebook import Known, Notebook
 
 __all__ = ["Intake", "remember"]
@@ -40,7 +41,7 @@ V = TypeVar("V")
 
 
 class Intake:
-    """Lanes by channel id. `spawn` starts a task of the adapter's group."""
+    """Lanes by channel id. `spawn` starts a task of the adapter's group; `heard` is told of each message taken."""
 
     def __init__(
         self,
@@ -48,15 +49,16 @@ class Intake:
         line: Line,
         notebook: Notebook,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
+        heard: Callable[[Address, str], None],
     ) -> None:
         self._gateway = gateway
         self._line = line
         self._notebook = notebook
         self._spawn = spawn
+        self._heard = heard
         self._lanes: dict[int, deque[Work]] = {}
         self._places: dict[int, Address] = {}
         self._reading = asyncio.Semaphore(READERS)
-        self.latest: dict[Address, int] = {}  # the last message taken
 
     @property
     def me(self) -> int:
@@ -147,7 +149,7 @@ class Intake:
             taken = convert.message_of(message, address, self.me)
             guild = getattr(message.guild, "id", None) or getattr(message.channel, "guild_id", None)
             self._notebook.meet(channel, str(address), str(guild) if guild else None, str(message.id - 1))
-            remember(self.latest, address, message.id)
+            self._heard(address, taken.id)
             await self._gateway.receive(taken)
         self._notebook.seen(channel, str(message.id))
 

@@ -1,10 +1,9 @@
 """Notebook: the little that must outlive the process and that the platform does not tell a new one.
 
-Per channel the id of the last message that was seen (D8), the ids of messages whose text was still being
-written (R3), and the nonces of our latest messages (D5). A number that is too old costs one look at a known
-message, never a message: the store knows what it has. So these are written a moment later. What nobody else
-knows is written at once: that there is a channel, as a line at the end of a file beside the notebook that lasts
-until the notebook is written; and that a text is being written.
+Per channel the id of the last message that was seen (D8), and the nonces of our latest messages (D5). A number
+that is too old costs one look at a known message, never a message: the store knows what it has. So these are
+written a moment later. That there is a channel nobody else knows: it is written at once, as a line at the end of
+a file beside the notebook that lasts until the notebook is written.
 """
 
 from __future__ import annotations
@@ -13,15 +12,16 @@ import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
-__all__ = ["UNSURE", "Known", "Notebook"]
+from hermes_core.writing import kept
+
+__all__ = ["Known", "Notebook"]
 
 log = logging.getLogger("hermes.discord")
 
-UNSURE: Final = "?"  # begins what stands in place of an id: the text of a message that is just being posted
 MOST: Final = 5000  # channels; the one in which nothing happened for longest is dropped
 LATEST: Final = 500  # nonces; a reply whose fate is unknown is among the last ones
 
@@ -39,28 +39,17 @@ class _Pages(msgspec.Struct):
     posted: dict[str, str] = {}
 
 
-Drafts = dict[str, dict[str, list[str]]]
-T = TypeVar("T")
-
-
 class Notebook:
-    """`path` None: nothing is kept. A file that cannot be read is begun anew, and that is logged.
-
-    What must be on the disk before a message goes out is in small files of their own, `drafts.json` and `met.jsonl`
-    beside it.
-    """
+    """`path` None: nothing is kept. A file that cannot be read is begun anew, and that is logged."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._beside = path.with_name("drafts.json") if path is not None else None
         self._met = path.with_name("met.jsonl") if path is not None else None
-        self._pages = _read(path, _Pages, _Pages())
-        self._drafts = _read(self._beside, Drafts, {})
+        self._pages = kept.read(path, _Pages, _Pages())
         self._dirty = False
         for channel, known in _lines(self._met):
             self._pages.channels.setdefault(channel, known)
             self._dirty = True
-        self._dirty_drafts = False
 
     def channels(self) -> list[tuple[str, Known]]:
         """Every known channel, by id."""
@@ -107,44 +96,12 @@ class Notebook:
         """The ids of our latest messages by their nonces."""
         return self._pages.posted
 
-    def drafts(self, key: str) -> dict[int, list[str]]:
-        """Ids of the messages in which this text was being written, by its part; the last one may be `UNSURE`."""
-        return {int(part): list(ids) for part, ids in self._drafts.get(key, {}).items()}
-
-    def unfinished(self) -> list[str]:
-        """The keys of texts that were being written."""
-        return list(self._drafts)
-
-    def drafting(self, key: str, part: int, ids: list[str]) -> None:
-        """These messages show a text that is not finished; written at once."""
-        page = self._drafts.setdefault(key, {})
-        if page.get(str(part)) != ids:
-            page[str(part)] = list(ids)
-            self._dirty_drafts = not _write(self._beside, self._drafts)
-
-    def finished(self, key: str) -> None:
-        """Nothing of this text is unfinished any more."""
-        if self._drafts.pop(key, None) is not None:
-            self._dirty_drafts = True
-
     def write(self) -> None:
         """Write what has changed; a disk that refuses is logged, and asked again with the next change."""
         if self._dirty:
-            self._dirty = not _write(self._path, self._pages)
+            self._dirty = not kept.write(self._path, self._pages)
             if not self._dirty and self._met is not None:
                 self._met.unlink(missing_ok=True)
-        if self._dirty_drafts:
-            self._dirty_drafts = not _write(self._beside, self._drafts)
-
-
-def _read(path: Path | None, kind: type[T], nothing: T) -> T:
-    if path is None or not path.exists():
-        return nothing
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError) as error:
-        log.warning("%s cannot be read and is begun anew: %s", path.name, error)
-        return nothing
 
 
 def _lines(path: Path | None) -> Iterator[tuple[str, Known]]:
@@ -170,17 +127,3 @@ def _append(path: Path | None, line: object) -> None:
             file.write(b"\n" + msgspec.json.encode(line))  # in front: the line before may be cut off
     except OSError as error:
         log.warning("%s cannot be written: %s", path.name, error)
-
-
-def _write(path: Path | None, content: object) -> bool:
-    if path is None:
-        return True
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(content))
-        fresh.replace(path)
-    except OSError as error:
-        log.warning("%s cannot be written: %s", path.name, error)
-        return False
-    return True

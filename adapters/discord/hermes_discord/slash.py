@@ -17,8 +17,9 @@ from hermes_core.adapter import Gateway, KnownCommand
 from hermes_core.errors import SendError, StoreError
 from hermes_core.messages import Address, Message, first_words
 from hermes_discord import convert
+from hermes_discord.faults import outcome
 from hermes_discord.limits import COMMANDS, DESCRIPTION, IN_TIME
-from hermes_discord.line import Line, outcome
+from hermes_discord.line import Line
 
 __all__ = ["Slash", "differs", "wanted"]
 

@@ -140,7 +140,7 @@ async def test_d1_a_press_that_comes_again_while_it_is_being_taken_is_left(
         pressed = await discord.press(chat, "ann", "No")
         await discord.interact_again()
         await discord.say(discord.direct("bob"), "bob", "behind it")
-        await until(lambda: adapter._intake.latest)  # so both were told
+        await until(lambda: adapter._writing._heard)  # so both were told
         store.slow.set()
         await bench.heard(chat, 2)
         assert pressed.answered == 6
@@ -153,7 +153,7 @@ async def test_nothing_of_a_button_is_kept_in_memory(tmp_path: Path, discord: Fa
     async with Bench(tmp_path, discord) as bench:
         await ask(bench, chat)
         adapter: Any = bench.runtime.services.adapters["discord"]
-        assert not adapter._line._connection._view_store._views
+        assert not adapter._session.line._connection._view_store._views
 
 
 async def test_a_tool_that_asks_is_let_run_by_the_button_of_whoever_may(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -71,7 +70,7 @@ async def test_a_new_session_reads_what_the_old_one_missed_d8(tmp_path: Path, di
 
 async def test_case_43_a_silent_connection_is_noticed_and_made_anew(discord: FakeDiscord) -> None:
     adapter = _adapter(discord, slash=False, heartbeat_timeout=0.5)
-    run = asyncio.create_task(adapter.run(_nobody()))
+    run = asyncio.create_task(adapter.run(RecordingGateway()))
     await until(lambda: discord.gateway.connected)
     discord.gateway.fall_silent()
     await until(lambda: discord.gateway.resumed)
@@ -97,11 +96,9 @@ async def test_case_43_each_heartbeat_that_is_acknowledged_is_a_sign_of_life(dis
 
 
 async def test_many_answers_at_once_share_a_hundred_connections(discord: FakeDiscord) -> None:
-    adapter, gateway, ready = _adapter(discord, slash=False, requests=1e6), _nobody(), asyncio.Event()
-    gateway.ready = ready.set
+    adapter, gateway = _adapter(discord, slash=False, requests=1e6), RecordingGateway()
     run = asyncio.create_task(adapter.run(gateway))
-    async with asyncio.timeout(10.0):
-        await ready.wait()
+    await until(lambda: gateway.ready_calls)
     places = [Address("discord", discord.me["id"], discord.direct(f"p{one}")) for one in range(250)]
     sent = await asyncio.gather(
         *(adapter.send(Outgoing(f"{one}#notice", one, "Hello there.")) for one in places)
@@ -119,8 +116,7 @@ async def test_the_clock_of_the_platform_is_looked_at_now_and_then_and_not_at_ea
 ) -> None:
     seen: list[str | None] = []
     adapter, address = _adapter(discord, slash=False), Address("discord", "1", discord.direct())
-    gateway = SimpleNamespace(commands=tuple, ready=lambda: None, alive=lambda: None, dated=seen.append)
-    run = asyncio.create_task(adapter.run(gateway))
+    run = asyncio.create_task(adapter.run(Dated(seen)))
     await until(lambda: discord.gateway.connected)
     for number in range(3):
         await adapter.send(Outgoing(f"{number}", address, "Hello there."))
@@ -133,6 +129,17 @@ async def test_the_clock_of_the_platform_is_looked_at_now_and_then_and_not_at_ea
             while len(seen) < 3:
                 async with session.get(discord.base_url):
                     await asyncio.sleep(0)
+
+
+class Dated(RecordingGateway):
+    """Keeps what the platform's clock says."""
+
+    def __init__(self, seen: list[str | None]) -> None:
+        super().__init__()
+        self._seen = seen
+
+    def dated(self, header: str | None) -> None:
+        self._seen.append(header)
 
 
 class Asked(RecordingGateway):
@@ -186,7 +193,7 @@ async def test_a_missing_intent_is_said_plainly(discord: FakeDiscord) -> None:
     discord.gateway.allowed = 0
     adapter = _adapter(discord)
     with pytest.raises(ConfigError, match="Message Content Intent"):
-        await adapter.run(_nobody())
+        await adapter.run(RecordingGateway())
 
 
 async def test_without_the_intent_mentions_are_read_all_the_same(
@@ -202,7 +209,7 @@ async def test_without_the_intent_mentions_are_read_all_the_same(
 async def test_a_refused_token_is_said_plainly(discord: FakeDiscord) -> None:
     adapter = _adapter(discord, token="another")
     with pytest.raises(ConfigError, match="token"):
-        await adapter.run(_nobody())
+        await adapter.run(RecordingGateway())
 
 
 @pytest.mark.parametrize(("code", "words"), [(4004, "token"), (4011, "more servers than one connection")])
@@ -210,7 +217,7 @@ async def test_what_only_the_gateway_refuses_is_said_plainly(
     code: int, words: str, discord: FakeDiscord
 ) -> None:
     adapter = _adapter(discord)
-    run = asyncio.create_task(adapter.run(_nobody()))
+    run = asyncio.create_task(adapter.run(RecordingGateway()))
     await until(lambda: discord.gateway.connected)
     await discord.gateway.hang_up(code)
     with pytest.raises(ConfigError, match=words):
@@ -229,7 +236,7 @@ async def test_a_gateway_that_is_down_at_first_is_tried_again_by_the_runtime(
 
 async def test_stopping_takes_less_than_a_second_also_when_the_gateway_is_deaf(discord: FakeDiscord) -> None:
     adapter = _adapter(discord)
-    run = asyncio.create_task(adapter.run(_nobody()))
+    run = asyncio.create_task(adapter.run(RecordingGateway()))
     await until(lambda: discord.gateway.connected)
     discord.gateway.fall_silent()
     run.cancel()
@@ -252,6 +259,18 @@ async def test_a_reply_whose_post_was_cut_arrives_once_d5(
         assert [one.status for one in discord.calls("POST", "/messages")] == [0, 200] or cut == "after"
         nonces = {one.body["nonce"] for one in discord.calls("POST", "/messages")}
         assert len(nonces) == 1
+
+
+async def test_d5_a_post_that_was_cut_is_made_again_where_the_agent_may_not_read_what_was_said(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    chat = discord.direct()
+    async with Bench(tmp_path, discord) as bench:
+        discord.fail("POST", "/messages", cut="before")
+        discord.fail("GET", "/messages", 403, {"message": "Missing Access", "code": 50001})
+        await discord.say(chat, "ann", "hello")
+        assert await bench.heard(chat) == ["you said: hello"]
+        assert [one.status for one in discord.calls("GET", "/messages")] == [403]
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
@@ -319,8 +338,3 @@ def _adapter(discord: FakeDiscord, token: str = "", **more: Any) -> DiscordAdapt
     return DiscordAdapter(
         token or discord.token, base_url=discord.base_url, gateway_url=discord.gateway_url, **more
     )
-
-
-def _nobody() -> Any:
-    """A gateway behind which nobody is."""
-    return SimpleNamespace(commands=tuple, ready=lambda: None, alive=lambda: None, dated=lambda header: None)

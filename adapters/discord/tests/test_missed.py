@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,10 +14,16 @@ from hermes_core.testing.driver import RecordingGateway
 from hermes_core.testing.memory import MemoryStore
 from hermes_core.testing.model import Hold, Script
 from hermes_core.testing.platforms.discord import FakeDiscord
+from hermes_core.writing import Doubt, Draft, Journal
 from hermes_discord.adapter import DiscordAdapter
-from hermes_discord.notebook import UNSURE, Notebook
+from hermes_discord.notebook import Notebook
 
 from .bench import Bench, until
+
+
+def journal(folder: Path) -> Journal:
+    """What a run in this folder remembers of the texts that it shows."""
+    return Journal(folder / "discord" / "drafts.jsonl")
 
 
 async def test_messages_of_the_downtime_are_taken_up_in_order_and_once_d8(
@@ -109,13 +116,15 @@ async def test_a_draft_that_no_turn_goes_on_with_is_closed_with_a_mark_r3(
 ) -> None:
     chat = discord.direct()
     left = discord.world.write(chat, discord.me, "It was going to be a very")
-    book = Notebook(tmp_path / "discord" / "notebook.json")
-    book.drafting(f"discord:{discord.me['id']}:{chat}#turn:77", 0, [left["id"]])
+    address = Address("discord", discord.me["id"], chat)
+    journal(tmp_path).note(
+        Draft(str(address), turn_key(address, 77), ids=(left["id"],), text="It was going to be a very")
+    )
     async with Bench(tmp_path, discord):
         await discord.say(chat, "ann", "hello again")
         await until(lambda: "you said: hello again" in discord.texts(chat))
         await until(lambda: discord.texts(chat)[0] == "It was going to be a very\n\n*✂ interrupted*")
-    assert Notebook(tmp_path / "discord" / "notebook.json").unfinished() == []
+    assert all(one.whole for one in journal(tmp_path).drafts())
 
 
 async def test_an_event_that_cannot_be_read_is_left_out_and_the_next_one_is_taken(
@@ -148,8 +157,10 @@ async def test_r3_a_draft_that_no_turn_goes_on_with_is_closed_though_nobody_says
 ) -> None:
     chat = discord.direct()
     left = discord.world.write(chat, discord.me, "It was going to be a very")
-    book = Notebook(tmp_path / "discord" / "notebook.json")
-    book.drafting(f"discord:{discord.me['id']}:{chat}#turn:77", 0, [left["id"]])
+    address = Address("discord", discord.me["id"], chat)
+    journal(tmp_path).note(
+        Draft(str(address), turn_key(address, 77), ids=(left["id"],), text="It was going to be a very")
+    )
     async with Bench(tmp_path, discord):
         await until(lambda: discord.texts(chat) == ["It was going to be a very\n\n*✂ interrupted*"])
 
@@ -162,8 +173,8 @@ async def test_r3_a_draft_that_was_posted_in_the_instant_of_the_crash_gets_its_e
     started = "It was going to be a very"
     left = discord.world.write(chat, discord.me, started, ago=600.0)  # nothing was noted of it but the intent
     address = Address("discord", discord.me["id"], chat)
-    book = Notebook(tmp_path / "discord" / "notebook.json")
-    book.drafting(f"{address}#turn:1", 0, [f"{UNSURE}{started}"])
+    doubt = Doubt(started, time.time() - 600.0)
+    journal(tmp_path).note(Draft(str(address), turn_key(address, 1), text=started, doubt=doubt))
     if goes_on:
         await store.post(Outgoing(f"{address}#turn:1", address, "It is over.", turn="1"))
     async with Bench(tmp_path, discord, store=store):
@@ -282,7 +293,7 @@ async def test_a_notebook_with_nonsense_in_it_does_not_keep_it_from_its_work(
     folder.mkdir()
     known = '{"address": "nowhere", "guild": null, "last": "1"}'
     (folder / "notebook.json").write_text(f'{{"channels": {{"general": {known}, "{chat}": {known}}}}}')
-    (folder / "drafts.json").write_text('{"nothing": {"0": ["1"]}, "nowhere#turn:1": {"0": ["1"]}}')
+    (folder / "drafts.jsonl").write_text('{"nothing": 1}\n{"address": "nowhere", "key": "k", "text": "t"}\n')
     async with Bench(tmp_path, discord) as bench:
         await discord.say(chat, "ann", "hello")
         assert await bench.heard(chat) == ["you said: hello"]
@@ -298,18 +309,22 @@ async def test_d5_a_reply_that_grew_and_one_behind_a_tool_are_found_by_their_key
         ["I look it up for you, one moment please", ToolCall("1", "none", "{}")],
         "Here you are.",
     ]
-    async with Bench(tmp_path, discord, scripts, store=store) as bench:
+    async with Bench(tmp_path, discord, scripts[:1], store=store):
         await discord.say(chat, "ann", "go on")
         await until(lambda: discord.texts(chat))
         hold.release()
         await until(lambda: discord.texts(chat) == ["The beginning of an answer and its end"])
+    async with Bench(tmp_path, discord, scripts[1:], store=store) as bench:
+        assert await found(bench, chat, 1) == (discord.mine(chat)[0]["id"],)
         await discord.say(chat, "ann", "look it up")
         await until(lambda: "Here you are." in discord.texts(chat))
         await until(lambda: bench.runtime.services.outbox.empty(bench.address(chat)))
-    shown = [one["id"] for one in discord.mine(chat)]
     async with Bench(tmp_path, discord, store=store) as bench:
-        adapter = bench.runtime.services.adapters["discord"]
-        for number, id_ in ((1, shown[0]), (2, shown[2])):
-            found = await adapter.find(turn_key(bench.address(chat), number), bench.address(chat))
-            assert found is not None
-            assert found.ids == (id_,)
+        assert await found(bench, chat, 2) == (discord.mine(chat)[2]["id"],)
+
+
+async def found(bench: Bench, chat: str, turn: int) -> tuple[str, ...] | None:
+    """The messages of the reply of this turn, as they are found by its key."""
+    address = bench.address(chat)
+    sent = await bench.runtime.services.adapters["discord"].find(turn_key(address, turn), address)
+    return sent.ids if sent is not None else None

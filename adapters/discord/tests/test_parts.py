@@ -14,11 +14,13 @@ from hermes_core.errors import ConfigError
 from hermes_core.markup import DISCORD, parse, split, utf16
 from hermes_core.messages import Address
 from hermes_core.testing.platforms.discord import FakeDiscord
+from hermes_core.writing import Doubt, Place
 from hermes_discord import convert, render
+from hermes_discord.doubt import left_by
 from hermes_discord.limits import LONGEST_TEXT, NONCE
 from hermes_discord.notebook import MOST, Notebook
 from hermes_discord.plugin import DiscordPlugin
-from hermes_discord.render import complete, cut, nonce
+from hermes_discord.render import Piece, complete, cut, nonce
 
 ME = 900000000000000001
 
@@ -26,8 +28,8 @@ ME = 900000000000000001
 @given(st.text(min_size=1, max_size=6000))
 def test_every_message_fits_and_none_is_blank(text: str) -> None:
     for part in cut(text, True):
-        assert len(part.encode("utf-16-le", "surrogatepass")) // 2 <= 2000
-        assert part.strip()
+        assert len(part.text.encode("utf-16-le", "surrogatepass")) // 2 <= 2000
+        assert part.text.strip()
 
 
 @given(
@@ -35,23 +37,54 @@ def test_every_message_fits_and_none_is_blank(text: str) -> None:
 )
 def test_what_needs_no_parser_is_what_the_parser_would_give(text: str) -> None:
     parts = split(parse(text), DISCORD, LONGEST_TEXT, utf16)
-    assert cut(text, True) == [part.text for part in parts]
+    assert cut(text, True) == [Piece(part.text) for part in parts]
 
 
-@given(st.text(max_size=40), st.integers(0, 300), st.integers(0, 300))
-def test_a_nonce_is_short_and_the_same_for_the_same_place(key: str, part: int, index: int) -> None:
-    assert nonce(key, part, index) == nonce(key, part, index)
-    assert len(nonce(key, part, index, index + 1)) <= NONCE
-    assert nonce(key, part, index) != nonce(f"{key}x", part, index)
+def at(key: str, part: int = 0, index: int = 0, of: int = 0, again: int = 0) -> Place:
+    """Where a message is."""
+    return Place(Address("discord", "9", "1"), key, part, index, of, again)
+
+
+NUMBERS = st.integers(0, 300)
+
+
+@given(st.text(max_size=40), NUMBERS, NUMBERS, NUMBERS, st.integers(0, 15))
+def test_a_nonce_is_short_and_the_same_for_the_same_place(
+    key: str, part: int, index: int, of: int, again: int
+) -> None:
+    place = at(key, part, index, of, again)
+    assert nonce(place) == nonce(at(key, part, index, of, again))
+    assert len(nonce(place)) <= NONCE
+    others = [at(f"{key}x", part, index, of, again), at(key, part + 1, index, of, again)]
+    others += [at(key, part, index + 1, of, again), at(key, part, index, of, again + 1)]
+    assert nonce(place) not in {nonce(one) for one in others}
 
 
 def test_a_text_is_found_only_when_all_of_its_messages_are() -> None:
-    found = {nonce("k", 0, index, 3): str(index) for index in range(3)}
+    found = {nonce(at("k", 0, index, 3)): str(index) for index in range(3)}
     assert complete("k", found) == ("0", "1", "2")
     assert complete("other", found) is None
-    del found[nonce("k", 0, 1, 3)]
+    found[nonce(at("k", 0, 1, 3, again=1))] = "9"  # one was deleted, and posted anew
+    assert complete("k", found) == ("0", "9", "2")
+    found[nonce(at("k", 1, 0, 2))] = "10"  # there is a later text, which is not complete
     assert complete("k", found) is None
-    assert complete("k", {nonce("k", 0, 0): "7"}) is None  # it was still being written
+    del found[nonce(at("k", 1, 0, 2))], found[nonce(at("k", 0, 2, 3))]
+    assert complete("k", found) is None
+    assert complete("k", {nonce(at("k")): "7"}) is None  # it was still being written
+
+
+def test_d5_a_message_that_another_post_left_is_not_the_one_that_is_looked_for() -> None:
+    fake = FakeDiscord()
+    room, long = fake.room(), "This can be told apart from all others."
+    mine = [_event(fake, room, text, "Hermes") for text in ("Yes.", "Yes.", long)]
+    first, second, third = (str(one.id) for one in mine)
+    now = mine[0].created_at.timestamp()
+    assert left_by(Doubt("Yes.", now), mine, ()) == second
+    assert left_by(Doubt("Yes.", now), mine, {second}) == first
+    assert left_by(Doubt("Yes.", now), mine, {first, second}) is None
+    assert left_by(Doubt("Yes.", now + 600.0), mine, ()) is None  # it may be any
+    assert left_by(Doubt(long, now + 600.0), mine, ()) == third
+    assert left_by(Doubt("", now), [_event(fake, room, "", "Hermes")], ()) is None
 
 
 def test_the_notebook_reads_what_it_wrote(tmp_path: Path) -> None:
@@ -61,24 +94,19 @@ def test_the_notebook_reads_what_it_wrote(tmp_path: Path) -> None:
     book.seen("1", "99")
     book.seen("1", "1000")
     book.seen("2", "1")  # nobody spoke to the agent there
-    book.drafting("k", 0, ["5"])
+    book.post("a nonce", "5")
     again = Notebook(path)
     assert [channel for channel, _ in again.channels()] == ["1"]
     book.write()
     again = Notebook(path)
     assert [(channel, known.last) for channel, known in again.channels()] == [("1", "1000")]
-    assert again.drafts("k") == {0: ["5"]}
-    again.finished("k")
-    again.write()
-    assert Notebook(path).drafts("k") == {}
+    assert again.posted() == {"a nonce": "5"}
 
 
 def test_a_broken_notebook_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "notebook.json"
     path.write_text("{")
-    path.with_name("drafts.json").write_text('{"k": 5}')
     assert Notebook(path).channels() == []
-    assert Notebook(path).unfinished() == []
 
 
 def test_a_channel_that_was_just_met_is_known_after_a_crash_at_any_byte(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from hermes_core.testing.platforms.discord import FakeDiscord
-from hermes_discord.notebook import Notebook
+from hermes_core.writing import Journal
 
 from .bench import until
 
@@ -99,7 +99,7 @@ async def test_r3_a_text_that_a_kill_cut_off_and_that_is_then_stopped_gets_its_m
     assert await end(process, signal.SIGTERM) == 0
     assert discord.mine(chat)[0]["id"] == cut_off
     assert sum(one.count("interrupted*") for one in discord.texts(chat)) == 1
-    assert Notebook(tmp_path / "data" / "discord" / "notebook.json").unfinished() == []
+    assert all(one.whole for one in Journal(tmp_path / "data" / "discord" / "drafts.jsonl").drafts())
 
 
 async def test_a_missing_intent_ends_the_program_with_words_that_say_what_to_do(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hermes_core.adapter import KnownCommand
-from hermes_core.messages import Attachment, Choice, Message, Outgoing
+from hermes_core.messages import Address, Attachment, Choice, Message, Outgoing
 from hermes_discord.adapter import DiscordAdapter
 from hermes_discord.line import Line
 
@@ -44,6 +44,9 @@ class Echo:
 
     def ready(self) -> None:
         """Nothing waits for it."""
+
+    async def settled(self, address: Address) -> None:
+        """Nothing goes on."""
 
     async def receive(self, message: Message, committed: Any = None) -> None:
         """Keep it, and answer it soon."""

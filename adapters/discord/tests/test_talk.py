@@ -193,11 +193,11 @@ async def test_case_42_typing_ends_with_a_turn_that_fails_or_ends_without_a_word
         await until(lambda: discord.typing == [chat])
         hold.release()
         await until(lambda: "The model is out." in "".join(discord.texts(chat)))
-        assert adapter._typing.due(1e12)[0] == []
+        assert adapter._writing._typist._typing.due(1e12)[0] == []
         adapter.show(bench.address(chat), Working(Activity("tool")))
         await until(lambda: discord.typing == [chat, chat])
         adapter.show(bench.address(chat), Working(Activity("idle")))
-        assert adapter._typing.due(1e12)[0] == []
+        assert adapter._writing._typist._typing.due(1e12)[0] == []
 
 
 async def test_case_33_sending_editing_and_typing_together_stay_within_what_a_channel_is_allowed(
