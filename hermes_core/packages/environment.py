@@ -41,8 +41,8 @@ _MARKS: Final = (
 class Pending(msgspec.Struct, frozen=True):
     """A change of files that has begun: an installation, whose wheels are being put in place, or a removal.
 
-    `names` are those of the distributions, `files` what a removal takes away, from the environment's root;
-    `plugins` are gone with it.
+    `names` are those of the distributions, `files` what they have now and is taken away, from the environment's
+    root; `plugins` are gone with a removal.
     """
 
     written: str
@@ -138,11 +138,12 @@ class Environment:
         pending = self._pending()
         if pending is None:
             return None
-        if pending.removes:
-            self._take_away(pending)
-        self._clear(pending.names)
         wheels = [str(self.folder / pending.folder / one) for one in pending.wheels]
-        if wheels and all(Path(one).is_file() for one in wheels):
+        whole = bool(wheels) and all(Path(one).is_file() for one in wheels)
+        if pending.removes or whole:
+            self._take_away(pending)
+        self._clear(pending.names, whole=whole)
+        if whole:
             put = ("install", "--no-deps", "--no-index", "--force-reinstall", *wheels)
             pip.run(put, pending.package, (held,))
         self.done()
@@ -151,7 +152,7 @@ class Environment:
         return pending
 
     def files(self, distribution: importlib.metadata.Distribution) -> tuple[str, ...]:
-        """What it has recorded as its own in this environment, from the environment's root."""
+        """What it has recorded as its own in this environment, see `Pending.files`."""
         if distribution.read_text("RECORD") is None:  # of an older kind: then it is not known what is its own
             return ()
         root = Path(sys.prefix)
@@ -185,7 +186,7 @@ class Environment:
         return all(os.path.lexists(Path(sys.prefix) / one) for one in pending.files)
 
     def _take_away(self, pending: Pending) -> None:
-        """All of its files that are still there, and what pip was about to remove."""
+        """All files from before that are still there, and what pip was about to remove."""
         root, site = Path(sys.prefix), Path(sysconfig.get_path("purelib"))
         folders: set[Path] = set()
         try:
@@ -208,16 +209,17 @@ class Environment:
                 f"The {pending.what} was cut off and cannot be finished: {error.strerror or error}."
             ) from error
 
-    def _clear(self, names: tuple[str, ...]) -> None:
-        """What pip leaves of a distribution when it is killed, and what keeps it from installing it again."""
+    def _clear(self, names: tuple[str, ...], *, whole: bool) -> None:
+        """What pip leaves of a distribution when it is killed, and what keeps it from installing it again.
+
+        `whole`: all that is known of it, because it is put there anew.
+        """
         site = Path(sysconfig.get_path("purelib"))
         for name in names:
             stem = canonicalize_name(name).replace("-", "_")
             for info in site.glob("*.dist-info"):
-                if (
-                    canonicalize_name(info.name.split("-")[0]) == canonicalize_name(name)
-                    and not (info / "RECORD").exists()
-                ):
+                its = canonicalize_name(info.name.split("-")[0]) == canonicalize_name(name)
+                if its and (whole or not (info / "RECORD").exists()):
                     shutil.rmtree(info, ignore_errors=True)
             for moved in site.glob("~*"):  # pip's name for what it was about to remove
                 if moved.name[1:].lower().startswith(stem[1:]):

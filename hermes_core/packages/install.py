@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import shutil
@@ -125,6 +126,7 @@ def _put(
         names,
         wheel.file.parent.name,
         tuple(one.name for one in wheels),
+        files=_files(names, environment),
     )
     words = ["install", "--no-deps"]
     if options.editable:
@@ -141,6 +143,15 @@ def _put(
             environment.done()  # a pip that fails puts back what it took away
             raise
         environment.done()
+
+
+def _files(names: Sequence[str], environment: Environment) -> tuple[str, ...]:
+    """What these distributions have now, in other versions."""
+    files: list[str] = []
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            files += environment.files(importlib.metadata.distribution(name))
+    return tuple(files)
 
 
 def _name(wanted: Target) -> str:

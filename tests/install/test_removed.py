@@ -88,6 +88,24 @@ def test_p4_a_removal_that_was_killed_at_any_step_is_finished_by_the_next(
 
 
 @pytest.mark.slow
+def test_p4_an_update_that_was_killed_at_any_step_leaves_nothing_of_the_version_before(
+    world: World, tmp_path: Path, greet: Copy
+) -> None:
+    later = str(wheel(tmp_path, "hermes-greet", "2.0", plugin="greet", more={"greeting/__init__.py": ""}))
+    assert world.hermes("plugins", "install", later).code == 0
+    wanted = traces(world)
+    begun = 0
+    for number in itertools.count(1):
+        greet.back()
+        if not killed(world, tmp_path, number, "plugins", "install", later):
+            break
+        begun += (world.venv / ".hermes-install/journal.json").exists()
+        assert world.hermes("plugins", "install", later).code == 0
+        assert traces(world) == wanted, number
+    assert begun > 4
+
+
+@pytest.mark.slow
 def test_p4_an_installation_finishes_a_removal_that_was_killed_and_the_plugin_comes_back_unapproved(
     world: World, tmp_path: Path, greet: Copy
 ) -> None:
