@@ -26,10 +26,8 @@ from hermes_slack.app import build
 from hermes_slack.client import Client
 from hermes_slack.convert import PLATFORM
 from hermes_slack.files import Files
-from hermes_slack.history import History
 from hermes_slack.intake import Intake
 from hermes_slack.limits import API, CHANNEL_RATES, MAX_FILE, MAX_TEXT, TEMPO, WORKSPACE_RATES
-from hermes_slack.names import Names
 from hermes_slack.signs import Signs
 from hermes_slack.streams import Streams
 
@@ -118,8 +116,7 @@ class SlackAdapter:
             url = await web.address(client, app.app_token) if app.app_token else ""
             calls = web.Web(client)
             reading = Reading(self._path("seen.json"))
-            intake = Intake(gateway, me, Names(calls), reading, self._wall, follow_threads=app.follow_threads)
-            history = History(calls, intake, self._wall)
+            intake = Intake(gateway, me, calls, reading, self._wall, follow_threads=app.follow_threads)
             posts = Streams(
                 calls, session, intake.speaker, self._wall, time.monotonic, native=app.native_streams
             )
@@ -128,7 +125,7 @@ class SlackAdapter:
 
             def ready() -> None:
                 gateway.ready()
-                self._begin(reading.read_up(history.read))
+                self._begin(reading.read_up(intake.read_on))
 
             try:
                 async with asyncio.TaskGroup() as self._group:

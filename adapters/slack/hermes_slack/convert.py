@@ -89,17 +89,49 @@ def delivered(payload: Mapping[str, Any], me: Me) -> Incoming | Change | Removal
 
 def event(payload: Mapping[str, Any], me: Me) -> Incoming | Change | Removal | None:
     """What an `event_callback` says; None for all that is nothing to the agent: bots, its own, notices."""
-    inner = payload.get("event")
-    if not isinstance(inner, Mapping):
-        return None
+    inner = _mapping(payload.get("event"))
     kind, subtype = inner.get("type"), inner.get("subtype")
     if kind == "app_mention" or (kind == "message" and subtype in _WRITTEN):
-        return _message(inner, me, str(payload.get("team_id") or me.team))
-    if kind == "message" and subtype == "message_changed":
-        return _changed(inner, me)
-    if kind == "message" and subtype == "message_deleted":
-        return _deleted(inner, me)
-    return None
+        about = inner
+    elif kind == "message" and subtype == "message_changed":
+        about = _mapping(inner.get("message"))
+    elif kind == "message" and subtype == "message_deleted":
+        about = {**_mapping(inner.get("previous_message")), "ts": inner.get("deleted_ts")}
+    else:
+        return None
+    channel, ts = str(inner.get("channel") or ""), str(about.get("ts") or "")
+    if not (channel and ts):
+        return None
+    place = inner.get("channel_type")
+    direct = place in ("im", "app_home") if place else channel.startswith("D")
+    # E10: all that stands at the top of a direct chat is one conversation; elsewhere each thread is one
+    thread = about.get("thread_ts")
+    address = Address(PLATFORM, me.user, channel, str(thread) if thread else None if direct else ts)
+    # a tombstone is the first message of a thread that has answers
+    if subtype == "message_deleted" or about.get("subtype") == "tombstone":
+        return Removal(address, ts)
+    author = _author(about, me)
+    if author is None:
+        return None
+    if about is inner:
+        message = Message(ts, address, author, "", group=not direct, sent=_seconds(ts))
+        return _written(inner, me, message, str(payload.get("team_id") or me.team))
+    # This also comes for the agent's own edits, and for links that are shown in full: neither is an edit.
+    text = str(about.get("text") or "")
+    if text == _mapping(inner.get("previous_message")).get("text"):
+        return None
+    return Change(address, ts, plain_text(text, me).strip())
+
+
+def _written(inner: Mapping[str, Any], me: Me, message: Message, team: str) -> Incoming:
+    """The message with its text and its files."""
+    raw = str(inner.get("text") or "")
+    text, files = plain_text(raw, me).strip(), _attachments(inner)
+    if not text and not files:
+        text = f"@{me.name}" if raw.strip() else ""  # nothing but the mention: that is said
+    addressed = not message.group or f"<@{me.user}" in raw or inner.get("parent_user_id") == me.user
+    message = msgspec.structs.replace(message, text=text, attachments=files)
+    return Incoming(message, addressed, str(inner.get("user_team") or inner.get("team") or team))
 
 
 def slash(payload: Mapping[str, Any], me: Me) -> Incoming | None:
@@ -175,76 +207,13 @@ def _mark(inside: str, me: Me) -> str:
     return f"{label} ({target})"
 
 
-def _message(inner: Mapping[str, Any], me: Me, team: str) -> Incoming | None:
-    author = _author(inner, me)
-    channel, ts = str(inner.get("channel") or ""), str(inner.get("ts") or "")
-    if author is None or not channel or not ts:
-        return None
-    raw = str(inner.get("text") or "")
-    direct = _direct(inner, channel)
-    addressed = direct or f"<@{me.user}" in raw or inner.get("parent_user_id") == me.user
-    text, files = plain_text(raw, me).strip(), _attachments(inner)
-    if not text and not files:
-        text = f"@{me.name}" if raw.strip() else ""  # nothing but the mention: that is said
-    message = Message(
-        ts,
-        _address(inner, me, channel, ts, direct),
-        author,
-        text,
-        files,
-        group=not direct,
-        sent=_seconds(ts),
-    )
-    return Incoming(message, addressed, str(inner.get("user_team") or inner.get("team") or team))
-
-
-def _changed(inner: Mapping[str, Any], me: Me) -> Change | Removal | None:
-    """Also fires for the agent's own edits, and for links that are shown in full: neither is an edit."""
-    after, before = inner.get("message"), inner.get("previous_message")
-    channel = str(inner.get("channel") or "")
-    if not isinstance(after, Mapping) or not channel:
-        return None
-    ts = str(after.get("ts") or "")
-    direct = _direct(inner, channel)
-    if after.get("subtype") == "tombstone":  # the first message of a thread that has answers
-        return Removal(_address(after, me, channel, ts, direct), ts)
-    if _author(after, me) is None or not ts:
-        return None
-    text = str(after.get("text") or "")
-    if isinstance(before, Mapping) and text == before.get("text"):
-        return None
-    return Change(_address(after, me, channel, ts, direct), ts, plain_text(text, me).strip())
-
-
-def _deleted(inner: Mapping[str, Any], me: Me) -> Removal | None:
-    before = inner.get("previous_message")
-    channel, ts = str(inner.get("channel") or ""), str(inner.get("deleted_ts") or "")
-    if not channel or not ts:
-        return None
-    if not isinstance(before, Mapping):
-        before = {}
-    return Removal(_address(before, me, channel, ts, _direct(inner, channel)), ts)
-
-
 def _author(inner: Mapping[str, Any], me: Me) -> Author | None:
     """Who wrote it; None for bots and for the agent itself (X4)."""
     user = inner.get("user")
     if not isinstance(user, str) or not user or user == me.user or inner.get("bot_id"):
         return None
-    profile = inner.get("user_profile")
-    name = profile.get("display_name") or profile.get("real_name") if isinstance(profile, Mapping) else ""
-    return Author(user, str(name or ""))
-
-
-def _address(inner: Mapping[str, Any], me: Me, channel: str, ts: str, direct: bool) -> Address:
-    """E10: all that stands at the top of a direct chat is one conversation; elsewhere each thread is one."""
-    thread = inner.get("thread_ts")
-    return Address(PLATFORM, me.user, channel, str(thread) if thread else None if direct else ts)
-
-
-def _direct(inner: Mapping[str, Any], channel: str) -> bool:
-    kind = inner.get("channel_type")
-    return kind in ("im", "app_home") if kind else channel.startswith("D")
+    profile = _mapping(inner.get("user_profile"))
+    return Author(user, str(profile.get("display_name") or profile.get("real_name") or ""))
 
 
 def _attachments(inner: Mapping[str, Any]) -> tuple[Attachment, ...]:

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from hermes_core.adapter import Gateway
+from hermes_core.errors import SendError
 from hermes_core.messages import Address, Message
 from hermes_core.reading import Reading
 from hermes_slack.convert import Change, Incoming, Me, Removal, delivered, event
-from hermes_slack.names import Names
 from hermes_slack.streams import Speaker
+from hermes_slack.web import Web
 
 __all__ = ["Intake"]
 
+log = logging.getLogger("hermes.slack")
+
+_K = TypeVar("_K", bound=Hashable)
 _T = TypeVar("_T")
 
-_THREADS: Final = 2000  # of which it is remembered whether the agent takes part, and who wrote last
+_KNOWN: Final = (
+    2000  # conversations of which it is known whether the agent takes part and who wrote last; people
+)
+_FORGOTTEN: Final = 30 * 86_400.0  # seconds; what was silent for so long is not read up
+_PATIENCE: Final = 1.0  # seconds; Slack waits 3 s for the acknowledgement
 
 
 class Intake:
@@ -32,7 +42,7 @@ class Intake:
         self,
         gateway: Gateway,
         me: Me,
-        names: Names,
+        web: Web,
         reading: Reading,
         wall: Callable[[], float],
         *,
@@ -40,12 +50,13 @@ class Intake:
     ) -> None:
         self._gateway = gateway
         self._me = me
-        self._names = names
+        self._web = web
         self._reading = reading
         self._wall = wall
         self._follow = follow_threads
         self._ours: OrderedDict[Address, bool] = OrderedDict()
         self._speakers: OrderedDict[Address, Speaker] = OrderedDict()
+        self._names: OrderedDict[str, str] = OrderedDict()
 
     def speaker(self, address: Address) -> Speaker | None:
         """Who wrote last in this conversation, since this run began."""
@@ -59,11 +70,20 @@ class Intake:
             async with self._reading.order.at(address.channel):
                 await self._into(found)
 
-    async def take_next(self, payload: Mapping[str, Any]) -> None:
-        """Take in an event of a channel in which it is the caller's turn; returns when it is kept."""
-        found = event(payload, self._me)
-        if found is not None:
-            await self._into(found)
+    async def read_on(self, address: Address, last: str) -> None:
+        """Take in what was written after message `last`, oldest first; see `Reading.read_up` (D8).
+
+        Slack delivers what it could not deliver a few times within minutes; what came between that and now stands
+        in its history only.
+        """
+        if self._wall() - float(last) > _FORGOTTEN:
+            return
+        said = self._web.standing(address.channel, address.thread, oldest=last)
+        missed = [one async for one in said if str(one.get("ts")) > last]
+        for message in sorted(missed, key=lambda one: float(str(one["ts"]))):
+            found = event({"event": {"type": "message", **message, "channel": address.channel}}, self._me)
+            if found is not None:
+                await self._into(found)
 
     async def _into(self, found: Incoming | Change | Removal) -> None:
         match found:
@@ -80,7 +100,7 @@ class Intake:
         ours = found.addressed or await self._takes_part(address, message.id)
         if ours:
             if address.thread is not None:
-                self._remember(address, True)
+                _put(self._ours, address, True)
             if message.sent is None:
                 message = msgspec.structs.replace(message, sent=self._wall())
             speaker = Speaker(message.author.id, found.team, message.id, found.respond)
@@ -100,8 +120,23 @@ class Intake:
         author = message.author
         if not message.group or author.name:
             return message
-        named = msgspec.structs.replace(author, name=await self._names.of(author.id))
+        named = msgspec.structs.replace(author, name=await self._name_of(author.id))
         return msgspec.structs.replace(message, author=named)
+
+    async def _name_of(self, user: str) -> str:
+        """What this person is called, for eyes only; asked once. "" where Slack does not say (no scope, too slow)."""
+        name = self._names.get(user)
+        if name is None:
+            person: Mapping[str, Any] = {}
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    person = (await self._web.read("users.info", user=user)).get("user") or {}
+            except (SendError, TimeoutError) as error:
+                log.debug("the name of a person is not known: %s", error)
+            profile = person.get("profile") or {}
+            name = str(profile.get("display_name") or profile.get("real_name") or person.get("name") or "")
+            _put(self._names, user, name)
+        return name
 
     async def _takes_part(self, address: Address, id_: str) -> bool:
         """Whether an answer in this thread is one to the agent (X4): it was addressed there before."""
@@ -110,15 +145,12 @@ class Intake:
         known = self._ours.get(address)
         if known is None:
             known = self._gateway.activity(address).state != "idle" or bool(await self._gateway.past(address))
-            self._remember(address, known)
+            _put(self._ours, address, known)
         return known
 
-    def _remember(self, address: Address, ours: bool) -> None:
-        _put(self._ours, address, ours)
 
-
-def _put(known: OrderedDict[Address, _T], address: Address, value: _T) -> None:
-    known[address] = value
-    known.move_to_end(address)
-    if len(known) > _THREADS:
+def _put(known: OrderedDict[_K, _T], key: _K, value: _T) -> None:
+    known[key] = value
+    known.move_to_end(key)
+    if len(known) > _KNOWN:
         known.popitem(last=False)

@@ -14,7 +14,7 @@ from hermes_slack.limits import METADATA_TYPE
 from hermes_slack.render import Piece
 from hermes_slack.web import Web
 
-__all__ = ["Posts", "in_thread", "metadata", "told_of"]
+__all__ = ["Posts", "in_thread", "metadata"]
 
 _LOOK_BACK: Final = 86_400.0  # seconds
 
@@ -47,9 +47,8 @@ class Posts:
             place.address.channel,
             id,
             text=content.text,
-            blocks=_blocks(
-                content
-            ),  # without them a message keeps those that it has, a streamed one its text
+            # without them a message keeps those that it has, a streamed one its text
+            blocks=_blocks(content),
             metadata=metadata(place, content),
         )
         return id
@@ -89,7 +88,7 @@ class Posts:
         return None
 
     def _is(self, message: Mapping[str, Any], place: Place, doubt: Doubt) -> bool:
-        said = told_of(message)
+        said = _told(message)
         return (said.get("key"), said.get("part"), said.get("index")) == (place.key, place.part, place.index)
 
     async def delivered(self, key: str, address: Address) -> tuple[tuple[str | None, ...], int]:
@@ -98,11 +97,10 @@ class Posts:
         found: dict[int, str] = {}
         count = files = 0
         async for message in self._said(address):
-            said = told_of(message)
-            index, of = said.get("index"), said.get("of")
-            if said.get("key") == key and isinstance(index, int) and isinstance(of, int) and of > 0:
-                found[index] = str(message.get("ts"))
-                count, files = of, int(said.get("files", 0))
+            said = _told(message)
+            if said.get("key") == key and said.get("of"):
+                found[said["index"]] = str(message.get("ts"))
+                count, files = said["of"], said.get("files", 0)
         return tuple(found.get(index) for index in range(count)), files
 
     def _said(self, address: Address) -> AsyncIterator[Mapping[str, Any]]:
@@ -122,11 +120,10 @@ def metadata(place: Place, piece: Piece) -> dict[str, Any]:
     return {"event_type": METADATA_TYPE, "event_payload": told}
 
 
-def told_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
+def _told(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a message's metadata say; nothing where it has none of ours."""
-    data = message.get("metadata")
-    payload = data.get("event_payload") if isinstance(data, Mapping) else None
-    return payload if isinstance(payload, Mapping) else {}
+    data = message.get("metadata") or {}
+    return data["event_payload"] if data.get("event_type") == METADATA_TYPE else {}
 
 
 def in_thread(address: Address) -> dict[str, str]:
