@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -96,9 +96,8 @@ class SlackAdapter:
         self._open = asyncio.Event()
         self._line: _Line | None = None
         self._group: asyncio.TaskGroup | None = None
-        self._told: dict[
-            str, tuple[str | None, ...]
-        ] = {}  # what stands there of messages that are not complete
+        # what stands there of messages that are not complete
+        self._told: dict[str, Sequence[str | None]] = {}
         self._complained = -_SAID_AGAIN  # when a call with a wrong signature was last told of
 
     async def run(self, gateway: Gateway) -> None:
@@ -117,10 +116,10 @@ class SlackAdapter:
             calls = web.Web(client)
             reading = Reading(self._path("seen.json"))
             intake = Intake(gateway, me, calls, reading, self._wall, follow_threads=app.follow_threads)
-            posts = Streams(
-                calls, session, intake.speaker, self._wall, time.monotonic, native=app.native_streams
-            )
             files = Files(calls, session, self._path("files.json"), app.bot_token, app.base_url)
+            posts = Streams(
+                calls, files, session, intake.speaker, self._wall, time.monotonic, native=app.native_streams
+            )
             bolt = build(client, intake, logger)
 
             def ready() -> None:
@@ -145,28 +144,9 @@ class SlackAdapter:
                 reading.write()
 
     async def send(self, outgoing: Outgoing) -> Sent:
-        """Deliver one message whole: its text, then its files, and a line about those that Slack never takes."""
-        key = outgoing.key
-        told = self._told.pop(key, ())
-        begun = self._writing.begun(outgoing)
-        try:
-            if outgoing.text.strip() and (begun or not told or None in told):
-                slots = () if begun else tuple(Slot(one, None) for one in told)
-                told = (await self._writing.send(outgoing, slots)).ids
-            if outgoing.attachments:
-                await self._attach(outgoing)
-        except SendError as error:
-            if not error.permanent:
-                self._told[key] = told
-            raise
-        return Sent(tuple(one for one in told if one is not None))
-
-    async def _attach(self, outgoing: Outgoing) -> None:
-        line = await self._connected()
-        failed = await line.files.send(outgoing.address, outgoing.key, outgoing.attachments)
-        key = f"{outgoing.key}#files"
-        if failed and not (await line.posts.delivered(key, outgoing.address))[0]:  # said once
-            await self._writing.send(Outgoing(key, outgoing.address, "\n".join(failed)))
+        """Deliver one message whole, with its files; waits as long as Slack wants, and a while for the connection."""
+        slots = tuple(Slot(one, None) for one in self._told.pop(outgoing.key, ()))
+        return await self._writing.send(outgoing, () if self._writing.begun(outgoing) else slots)
 
     async def find(self, key: str, address: Address) -> Sent | None:
         """Whether the message with this key stands there, by the metadata of what the agent posts (D5).
@@ -176,12 +156,10 @@ class SlackAdapter:
         line = await self._connected()
         if self._writing.unfinished(key, address):
             return None
-        ids, files = await line.posts.delivered(key, address)
-        if not ids:
-            return Sent(()) if await line.files.there(key, address) else None
-        if None not in ids and (not files or await line.files.there(key, address)):
-            return Sent(tuple(one for one in ids if one is not None))
-        self._told[key] = ids
+        told = await line.posts.delivered(key, address)
+        if told and None not in told:
+            return Sent(tuple(one for one in told if one is not None))
+        self._told[key] = told
         return None
 
     def show(self, address: Address, shown: Shown) -> None:

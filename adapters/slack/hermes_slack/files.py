@@ -1,7 +1,7 @@
 """Files: those that go out with a message, and the content of those that came with one.
 
 Theory of operation. A file is uploaded under an id of its own, and then shared into the conversation; only the
-second step shows anything. So the ids are kept before it: whoever does not know whether a file was shared asks
+second step shows anything. So the id is kept before it: whoever does not know whether a file was shared asks
 Slack about the id, also after a crash, and uploads once more only what is certainly not there (D5).
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,12 +18,11 @@ from yarl import URL
 
 from hermes_core.errors import HermesError, SendError
 from hermes_core.messages import Address, Attachment
-from hermes_core.writing import kept
+from hermes_core.writing import Place, kept
 from hermes_slack.faults import word_of
-from hermes_slack.posts import in_thread
-from hermes_slack.web import Web
+from hermes_slack.web import Web, in_thread
 
-__all__ = ["Files"]
+__all__ = ["Files", "Unwanted"]
 
 log = logging.getLogger("hermes.slack")
 
@@ -34,6 +33,10 @@ _TRIES: Final = 3
 _PIECE: Final = 65_536
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=60.0)
 _SLACK: Final = (".slack.com", ".slack-gov.com", ".slack-files.com", ".slack-edge.com")
+
+
+class Unwanted(HermesError):
+    """A file cannot be shared; the text says why, in the file's place."""
 
 
 class Files:
@@ -48,38 +51,35 @@ class Files:
         self._web = web
         self._session = session
         self._path = path
-        # by the key of the text: the id of each of its files that was uploaded, "" for the others
+        # by the key of a message: the ids of what was uploaded in place of its messages, "" for all others
         self._uploads = kept.read(path, dict[str, list[str]], {})
         self._token = token
         self._base = URL(base_url)
 
     # -- out
 
-    async def send(self, address: Address, key: str, attachments: Sequence[Attachment]) -> list[str]:
-        """Share these files, each once, in their order; gives a line for each that Slack will never take."""
-        ids = self._uploads.setdefault(key, [""] * len(attachments))
+    async def share(self, place: Place, of: int, file: Attachment) -> str:
+        """Share a file as one of `of` messages; gives its id. `Unwanted` if Slack will never take it."""
+        ids = self._uploads.setdefault(place.key, [""] * of)
         while len(self._uploads) > _TEXTS:
             del self._uploads[next(iter(self._uploads))]
-        failed: list[str] = []
-        for number, attachment in enumerate(attachments):
-            if ids[number] and await self._stands(ids[number], address):
-                continue
-            try:
-                id_ = ids[number] = await self._upload(attachment)
-                kept.write(self._path, self._uploads)
-                await self._share(id_, attachment, address)
-            except OSError as error:
-                failed.append(f"{attachment.name} cannot be read: {error.strerror}.")
-            except SendError as error:
-                if error.permanent or error.unknown or error.retry_after is not None or not word_of(error):
-                    raise
-                failed.append(f"Slack does not take {attachment.name}: {word_of(error)}.")
-        return failed
+        try:
+            ids[place.index] = await self._upload(file)
+            kept.write(self._path, self._uploads)
+            await self._show(ids[place.index], file, place.address)
+        except OSError as error:
+            raise Unwanted(f"{file.name} cannot be read: {error.strerror}.") from error
+        except SendError as error:
+            if error.permanent or error.unknown or error.retry_after is not None or not word_of(error):
+                raise
+            ids[place.index] = ""
+            raise Unwanted(f"Slack does not take {file.name}: {word_of(error)}.") from error
+        return ids[place.index]
 
-    async def there(self, key: str, address: Address) -> bool:
-        """Whether all files of this text stand there."""
+    async def shared(self, key: str, address: Address) -> list[str | None]:
+        """The files that stand there among the messages with this key, each in its place."""
         ids = self._uploads.get(key, ())
-        return bool(ids) and all([id_ and await self._stands(id_, address) for id_ in ids])
+        return [id_ if id_ and await self._stands(id_, address) else None for id_ in ids]
 
     async def _upload(self, attachment: Attachment) -> str:
         path = Path(attachment.ref)
@@ -100,7 +100,7 @@ class Files:
             content.close()
         return str(answer["file_id"])
 
-    async def _share(self, id_: str, attachment: Attachment, address: Address) -> None:
+    async def _show(self, id_: str, attachment: Attachment, address: Address) -> None:
         place = in_thread(address)
         place["channel_id"] = place.pop("channel")
         files = [{"id": id_, "title": attachment.name}]

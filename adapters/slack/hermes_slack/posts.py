@@ -10,11 +10,12 @@ from hermes_core.messages import Address
 from hermes_core.writing import Doubt, Place
 from hermes_slack.convert import CHOICE
 from hermes_slack.faults import word_of
-from hermes_slack.limits import METADATA_TYPE
+from hermes_slack.files import Files, Unwanted
+from hermes_slack.limits import METADATA_TYPE, is_ts
 from hermes_slack.render import Piece
-from hermes_slack.web import Web
+from hermes_slack.web import Web, in_thread
 
-__all__ = ["Posts", "in_thread", "metadata"]
+__all__ = ["Posts", "metadata"]
 
 _LOOK_BACK: Final = 86_400.0  # seconds
 
@@ -22,12 +23,18 @@ _LOOK_BACK: Final = 86_400.0  # seconds
 class Posts:
     """`hermes_core.writing.Calls`. `wall`: seconds since 1970."""
 
-    def __init__(self, web: Web, wall: Callable[[], float]) -> None:
+    def __init__(self, web: Web, files: Files, wall: Callable[[], float]) -> None:
         self._web = web
+        self._files = files
         self._wall = wall
 
     async def post(self, place: Place, content: Piece) -> str:
-        """Post a message; gives its time stamp, which is its id."""
+        """Post a message; gives its time stamp, which is its id. A file has an id of its own."""
+        if content.file is not None:
+            try:
+                return await self._files.share(place, content.of, content.file)
+            except Unwanted as why:
+                content = Piece(why.message, content.of, reply=content.reply)
         blocks = {"blocks": _blocks(content)} if content.choices else {}
         answer = await self._web.call(
             "chat.postMessage",
@@ -41,7 +48,12 @@ class Posts:
         return str(answer["ts"])
 
     async def edit(self, place: Place, id: str, content: Piece) -> str:
-        """Replace what message `id` shows."""
+        """Replace what message `id` shows. A text cannot become a file, nor a file another one."""
+        if content.file is not None:
+            if is_ts(id):
+                await self.delete(place, id)
+                raise SendError("A file takes the place of this text.", permanent=True)
+            return id
         await self._unstreamed(
             "chat.update",
             place.address.channel,
@@ -82,6 +94,9 @@ class Posts:
 
     async def find(self, place: Place, doubt: Doubt) -> str | None:
         """The id of what a doubtful post left at this place; see `hermes_core.writing.Find`."""
+        shared = await self._files.shared(place.key, place.address)
+        if place.index < len(shared) and shared[place.index] is not None:
+            return shared[place.index]
         async for message in self._said(place.address):
             if self._is(message, place, doubt):
                 return str(message.get("ts"))
@@ -91,17 +106,15 @@ class Posts:
         said = _told(message)
         return (said.get("key"), said.get("part"), said.get("index")) == (place.key, place.part, place.index)
 
-    async def delivered(self, key: str, address: Address) -> tuple[tuple[str | None, ...], int]:
-        """The messages of the text that was delivered under this key, None for each that is missing, and how many
-        files follow it."""
-        found: dict[int, str] = {}
-        count = files = 0
+    async def delivered(self, key: str, address: Address) -> list[str | None]:
+        """The messages and files that were delivered under this key, in order; None for each that is missing."""
+        found = await self._files.shared(key, address)
         async for message in self._said(address):
             said = _told(message)
             if said.get("key") == key and said.get("of"):
+                found += [None] * (said["of"] - len(found))
                 found[said["index"]] = str(message.get("ts"))
-                count, files = said["of"], said.get("files", 0)
-        return tuple(found.get(index) for index in range(count)), files
+        return found
 
     def _said(self, address: Address) -> AsyncIterator[Mapping[str, Any]]:
         """What stands in this conversation, of the last day."""
@@ -115,8 +128,6 @@ def metadata(place: Place, piece: Piece) -> dict[str, Any]:
     told: dict[str, Any] = {"key": place.key, "part": place.part, "index": place.index}
     if piece.reply:
         told["of"] = piece.of
-    if piece.files:
-        told["files"] = piece.files
     return {"event_type": METADATA_TYPE, "event_payload": told}
 
 
@@ -124,11 +135,6 @@ def _told(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a message's metadata say; nothing where it has none of ours."""
     data = message.get("metadata") or {}
     return data["event_payload"] if data.get("event_type") == METADATA_TYPE else {}
-
-
-def in_thread(address: Address) -> dict[str, str]:
-    """The arguments that put something into this conversation."""
-    return {"channel": address.channel} | ({"thread_ts": address.thread} if address.thread else {})
 
 
 def _blocks(piece: Piece) -> list[dict[str, Any]]:

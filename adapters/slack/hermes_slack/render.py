@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from hermes_core.markup import SLACK, parse, plain, split
-from hermes_core.messages import Choice, Outgoing
+from hermes_core.messages import Attachment, Choice, Outgoing
 from hermes_core.pacing import Cut
 from hermes_slack.limits import MAX_SECTION, MAX_TEXT
 
@@ -25,12 +25,12 @@ _WORDS: Final = re.compile(r"(?![0-9]+\.)[A-Za-z0-9](?:[A-Za-z0-9,;?!'%=$ ]|[.:]
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """One message's text. `of`: how many messages the finished text has; 0 while it is written.
+    """One message: its text, with `choices` under it, or a `file`. `of`: how many messages the finished text has with
+    its files; 0 while it is written.
 
     So a finished message always differs from its draft, and is edited once more: only then do its metadata say
-    what it is. `raw` is the Markdown of it, "" where it is not a whole text. `choices` stand under it. `reply`: the
-    text is a message from the outbox, and not one before a tool call or the line of a job; `files` is how many files
-    follow it.
+    what it is. `raw` is the Markdown of it, "" where it is not a whole text. `reply`: it is of a message from the
+    outbox, and not of a text before a tool call or the line of a job.
     """
 
     text: str
@@ -38,7 +38,7 @@ class Piece(msgspec.Struct, frozen=True):
     raw: str = ""
     choices: tuple[Choice, ...] = ()
     reply: bool = False
-    files: int = 0
+    file: Attachment | None = None
 
     @property
     def words(self) -> str:
@@ -49,22 +49,25 @@ class Piece(msgspec.Struct, frozen=True):
 def cut(text: str, final: bool, outgoing: Outgoing | None = None) -> Sequence[Piece]:
     """The messages that show `text`, formatted once it is final. Nothing in it rings at anybody (R4).
 
-    The buttons of the message that it is stand under the last one.
+    The buttons of the message that it is stand under the last one, and its files follow.
     """
-    choices, files = ((), 0) if outgoing is None else (outgoing.choices, len(outgoing.attachments))
+    choices, files = ((), ()) if outgoing is None else (outgoing.choices, outgoing.attachments)
     reply = outgoing is not None
     limit = MAX_SECTION if choices else MAX_TEXT
     raw = text.strip()
     if len(text) <= limit and _WORDS.fullmatch(text):
-        return [Piece(text, 1 if final else 0, raw, choices, reply, files)]
-    parts = split(parse(text) if final else plain(text), SLACK, limit)
-    if len(parts) == 1:
-        return [Piece(parts[0].text, 1 if final else 0, raw, choices, reply, files)]
-    last = len(parts) - 1
-    return [
-        Piece(part.text, len(parts) if final else 0, "", choices if n == last else (), reply, files)
-        for n, part in enumerate(parts)
-    ]
+        shown = [text]
+    else:
+        shown = (
+            [part.text for part in split(parse(text) if final else plain(text), SLACK, limit)] if raw else []
+        )
+    of = len(shown) + len(files) if final else 0
+    if len(shown) == 1:
+        pieces = [Piece(shown[0], of, raw, choices, reply)]
+    else:
+        last = len(shown) - 1
+        pieces = [Piece(one, of, "", choices if n == last else (), reply) for n, one in enumerate(shown)]
+    return [*pieces, *(Piece("", of, reply=reply, file=file) for file in files)]
 
 
 def whole(outgoing: Outgoing, drafted: bool) -> Cut:

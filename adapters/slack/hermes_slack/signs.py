@@ -14,7 +14,7 @@ from hermes_core.errors import SendError
 from hermes_core.messages import Address
 from hermes_core.writing import kept
 from hermes_slack.faults import ACCOUNT, word_of
-from hermes_slack.limits import STATUS_AFTER, STATUS_EVERY, WORDS
+from hermes_slack.limits import STATUS_AFTER, STATUS_EVERY, WORDS, is_ts
 from hermes_slack.streams import Speaker
 from hermes_slack.web import Web
 
@@ -149,9 +149,3 @@ class Signs:
                 log.debug("%s failed: %s", method, error)
             return error.retry_after
         return None
-
-
-def is_ts(id_: str) -> bool:
-    """Whether this is the id of a message, and not of a command or a press."""
-    seconds, dot, digits = id_.partition(".")
-    return bool(dot) and seconds.isdecimal() and digits.isdecimal()

@@ -23,6 +23,7 @@ from hermes_core.messages import Address
 from hermes_core.pacing import Budget, Want
 from hermes_core.writing import Doubt, Place
 from hermes_slack.faults import send_error, word_of
+from hermes_slack.files import Files
 from hermes_slack.limits import STREAM_LIFE, STREAM_RATE
 from hermes_slack.posts import Posts, metadata
 from hermes_slack.render import Piece
@@ -77,6 +78,7 @@ class Streams(Posts):
     def __init__(
         self,
         web: Web,
+        files: Files,
         session: aiohttp.ClientSession,
         speaker: Callable[[Address], Speaker | None],
         wall: Callable[[], float],
@@ -84,7 +86,7 @@ class Streams(Posts):
         *,
         native: bool = True,
     ) -> None:
-        super().__init__(web, wall)
+        super().__init__(web, files, wall)
         self._session = session
         self._speaker = speaker
         self._clock = clock

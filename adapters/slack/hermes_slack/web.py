@@ -9,10 +9,11 @@ from typing import Any, Final
 from slack_sdk.web.async_client import AsyncWebClient
 
 from hermes_core.errors import ConfigError, SendError
+from hermes_core.messages import Address
 from hermes_slack.convert import Me
 from hermes_slack.faults import answered
 
-__all__ = ["Web", "address", "me"]
+__all__ = ["Web", "address", "in_thread", "me"]
 
 _PAGE: Final = 200
 _PAGES: Final = 10
@@ -61,6 +62,11 @@ class Web:
                     raise
                 await asyncio.sleep(error.retry_after)
         return await self.read(method, **asked)
+
+
+def in_thread(address: Address) -> dict[str, str]:
+    """The arguments that put something into this conversation."""
+    return {"channel": address.channel} | ({"thread_ts": address.thread} if address.thread else {})
 
 
 async def me(client: AsyncWebClient) -> Me:

@@ -16,6 +16,7 @@ from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.slack import FakeSlack
 from hermes_core.writing import Doubt, Place
 from hermes_slack.client import Client
+from hermes_slack.files import Files
 from hermes_slack.limits import STREAM_LIFE
 from hermes_slack.render import Piece, cut
 from hermes_slack.streams import Speaker, Streams, has_table, ringing_nobody
@@ -202,9 +203,9 @@ class Alone:
         self._session = session
 
     def streams(self, speaker: Speaker | None = ANN) -> Streams:
-        return Streams(
-            Web(self.client), self._session, lambda address: speaker, lambda: 0.0, lambda: self.clock
-        )
+        web = Web(self.client)
+        files = Files(web, self._session, None, "", self.client.base_url)
+        return Streams(web, files, self._session, lambda address: speaker, lambda: 0.0, lambda: self.clock)
 
 
 @pytest.fixture
