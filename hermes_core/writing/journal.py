@@ -8,10 +8,8 @@ written anew, whole or not at all, when it is opened, and when it has grown to s
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import logging
-import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +17,7 @@ import msgspec
 
 from hermes_core.errors import HermesError
 from hermes_core.messages import Address
+from hermes_core.writing import kept
 from hermes_core.writing.values import Doubt
 
 __all__ = ["Draft", "Journal"]
@@ -90,13 +89,10 @@ class Journal:
     def _read(self) -> None:
         if self._path is None or not self._path.exists():
             return
-        try:
-            lines = self._path.read_bytes().splitlines()
-        except OSError as error:
-            log.warning("%s cannot be read and begins anew: %s", self._path.name, type(error).__name__)
-            return
-        for draft in _drafts(lines, self._path.name):
-            self._keep(draft)
+        for draft in kept.lines(self._path, Draft):
+            with contextlib.suppress(HermesError):  # of nowhere
+                Address.parse(draft.address)
+                self._keep(draft)
         self._rewrite()
 
     def _append(self, draft: Draft) -> None:
@@ -106,11 +102,7 @@ class Journal:
             self._rewrite()
             return
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            line = msgspec.json.encode(draft) + b"\n"
-            with self._path.open("ab", buffering=0) as file:
-                if file.write(line) != len(line):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            kept.append(self._path, draft)
             self._lines += 1
         except OSError as error:
             self._failed(error)
@@ -132,17 +124,3 @@ class Journal:
         if not self._torn:  # said once, until it works again
             log.warning("%s cannot be written: %s", self._path.name, error.strerror or type(error).__name__)
         self._torn = True
-
-
-def _drafts(lines: Iterable[bytes], name: str) -> Iterable[Draft]:
-    unread = 0
-    for line in lines:
-        try:
-            draft = msgspec.json.decode(line, type=Draft)
-            Address.parse(draft.address)
-        except (msgspec.DecodeError, HermesError):
-            unread += 1
-        else:
-            yield draft
-    if unread:
-        log.warning("%s: %d lines cannot be read and are passed over", name, unread)

@@ -130,8 +130,8 @@ class DiscordAdapter:
                 finally:
                     self._group = None
                     self._open.clear()
-        except BaseExceptionGroup as several:
-            raise several.exceptions[0] from several
+        except BaseExceptionGroup as several:  # the connection's own is the last; it says why it ended
+            raise several.exceptions[-1] from several
         finally:
             self._notebook.write()
 
@@ -216,10 +216,19 @@ class DiscordAdapter:
             if doubtful:
                 log.warning("%s may have been delivered before; it is sent again with a mark", key)
                 outgoing = msgspec.structs.replace(outgoing, repeat=True)
-        sent = await self._writing.send(outgoing, slots)
+        try:
+            sent = await self._writing.send(outgoing, slots)
+        except SendError as error:
+            if error.permanent:
+                self._forget(key)
+            raise
+        self._forget(key)
+        return sent
+
+    def _forget(self, key: str) -> None:
+        """It will not be sent again."""
         self._doubtful.pop(key, None)
         self._slots.pop(key, None)
-        return sent
 
     async def _shown_already(self, outgoing: Outgoing) -> tuple[tuple[Slot, ...], bool]:
         """The messages that show a part of this text, and whether others may: see `doubt`."""

@@ -8,9 +8,8 @@ a file beside the notebook that lasts until the notebook is written.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +46,7 @@ class Notebook:
         self._met = path.with_name("met.jsonl") if path is not None else None
         self._pages = kept.read(path, _Pages, _Pages())
         self._dirty = False
-        for channel, known in _lines(self._met):
+        for channel, known in kept.lines(self._met, tuple[str, Known]):
             self._pages.channels.setdefault(channel, known)
             self._dirty = True
 
@@ -70,7 +69,10 @@ class Notebook:
         if len(self._pages.channels) > MOST:
             del self._pages.channels[next(iter(self._pages.channels))]
         self._dirty = True
-        _append(self._met, (channel, known))
+        try:
+            kept.append(self._met, (channel, known))
+        except OSError as error:
+            log.warning("a channel that is new cannot be noted at once: %s", error.strerror)
 
     def seen(self, channel: str, id: str) -> None:
         """Message `id` of a known channel needs no second look."""
@@ -102,28 +104,3 @@ class Notebook:
             self._dirty = not kept.write(self._path, self._pages)
             if not self._dirty and self._met is not None:
                 self._met.unlink(missing_ok=True)
-
-
-def _lines(path: Path | None) -> Iterator[tuple[str, Known]]:
-    """What the lines of this file say. One that a crash cut off says nothing: its message was not taken yet."""
-    if path is None or not path.exists():
-        return
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        log.warning("%s cannot be read: %s", path.name, error)
-        return
-    for line in lines:
-        with contextlib.suppress(msgspec.DecodeError):
-            yield msgspec.json.decode(line, type=tuple[str, Known])
-
-
-def _append(path: Path | None, line: object) -> None:
-    if path is None:
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
-            file.write(b"\n" + msgspec.json.encode(line))  # in front: the line before may be cut off
-    except OSError as error:
-        log.warning("%s cannot be written: %s", path.name, error)

@@ -17,6 +17,7 @@ from hermes_core.messages import Address, Outgoing
 from hermes_core.testing.driver import RecordingGateway
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.discord import FakeDiscord
+from hermes_core.writing import Draft, Journal
 from hermes_discord.adapter import DiscordAdapter
 from hermes_discord.line import dates
 
@@ -221,6 +222,29 @@ async def test_what_only_the_gateway_refuses_is_said_plainly(
     await until(lambda: discord.gateway.connected)
     await discord.gateway.hang_up(code)
     with pytest.raises(ConfigError, match=words):
+        await run
+
+
+class Falling(RecordingGateway):
+    """Fails when what waits for it is ended."""
+
+    async def settled(self, address: Address) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise RuntimeError("it fell over while it was cleared away")
+
+
+async def test_why_the_connection_ended_is_said_whatever_fails_while_the_rest_is_ended(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    address, gateway = Address("discord", discord.me["id"], discord.direct()), Falling()
+    Journal(tmp_path / "drafts.jsonl").note(Draft(str(address), "k", ids=("1",), text="It was"))
+    adapter = _adapter(discord, notebook=tmp_path / "notebook.json")
+    run = asyncio.create_task(adapter.run(gateway))
+    await until(lambda: gateway.ready_calls)
+    await discord.gateway.hang_up(4004)
+    with pytest.raises(ConfigError, match="token"):
         await run
 
 

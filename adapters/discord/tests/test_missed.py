@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -207,6 +208,22 @@ async def test_d5_a_short_reply_whose_fate_is_unknown_is_neither_lost_nor_shown_
     async with Bench(tmp_path, discord, store=store) as bench:
         await until(lambda: bench.runtime.services.outbox.empty(address))
         assert discord.texts(chat) == shown
+
+
+async def test_nothing_is_kept_of_a_reply_in_doubt_that_is_never_taken(
+    tmp_path: Path, discord: FakeDiscord
+) -> None:
+    store, chat = MemoryStore(), discord.direct()
+    address = Address("discord", discord.me["id"], chat)
+    discord.world.write(chat, discord.me, SHORT)
+    discord.closed_to[chat] = (403, 50007)
+    await store.post(Outgoing(f"{address}#turn:1", address, SHORT, turn="1"))
+    async with Bench(tmp_path, discord, store=store) as bench:
+        adapter: Any = bench.runtime.services.adapters["discord"]
+        await until(lambda: discord.calls("POST", f"{chat}/messages"))
+        await until(lambda: bench.runtime.services.outbox.empty(address))
+        assert discord.calls("GET", f"{chat}/messages")
+        assert adapter._doubtful == {}
 
 
 class Held(RecordingGateway):
