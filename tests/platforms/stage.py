@@ -133,6 +133,8 @@ class Telegram:
 
     async def trouble(self, dice: random.Random) -> None:
         method = dice.choice(["sendMessage", "sendMessage", "editMessageText", "getUpdates"])
+        if self.fake.failing(method):  # polls that fail come seldom: their troubles would pile up without end
+            return
         match dice.randrange(4):
             case 0:
                 self.fake.fail(method, Fault(flood(1)))
@@ -257,7 +259,13 @@ class Stage:
     """`async with Stage(folder) as stage`: everything runs and is ready."""
 
     def __init__(
-        self, folder: Path, model: Talk | None = echo, *, terminal: bool = False, **tables: Mapping[str, Any]
+        self,
+        folder: Path,
+        model: Talk | None = echo,
+        *,
+        terminal: bool = False,
+        context_chars: int = 400_000,
+        **tables: Mapping[str, Any],
     ) -> None:
         self.folder = folder
         self.model = ModelServer(model) if model is not None else None
@@ -266,6 +274,7 @@ class Stage:
         self.took = 0.0  # seconds until the ready line
         self.example: Path | None = None
         self.environ: dict[str, str] = {}
+        self._context_chars = context_chars
         self._tables = tables
         self._with_terminal = terminal
         self._terminal: Terminal | None = None
@@ -308,6 +317,7 @@ class Stage:
         }
         if self.model is not None:
             config["model"] = {"provider": "openai", "name": "m", "base_url": self.model.base_url}
+            config["model"]["context_chars"] = self._context_chars
         environ = {name: value for name, value in os.environ.items() if not name.startswith("HERMES")}
         for one in self.platforms.values():
             config["adapters"][one.name], secrets = one.settings()

@@ -19,6 +19,7 @@ from hermes_core.testing.driver import until
 from .stage import Platform, Stage, shown
 
 CHATS = 200
+CONTEXT = 600  # characters of its past that a conversation keeps: full soon, so that memory must be flat
 EVERY = 0.02  # seconds between two messages
 REPEAT = "may be a repeat"
 TOKEN = re.compile(r"[cn]\d+-\d+")
@@ -57,7 +58,8 @@ async def test_nothing_is_lost_or_twice_on_three_platforms_that_misbehave(
     seed = random.SystemRandom().randrange(10**6)
     dice = random.Random(seed)
     said: dict[tuple[str, int], list[str]] = {}
-    async with Stage(tmp_path, conversation={"busy": "queue", "receipts": False}) as stage:
+    talk = {"busy": "queue", "receipts": False}
+    async with Stage(tmp_path, conversation=talk, context_chars=CONTEXT) as stage:
         names = sorted(stage.platforms)
         loop = asyncio.get_running_loop()
         end, early = loop.time() + seconds, 0

@@ -95,7 +95,11 @@ class Polling:
         return [read(raw, self._bot) for raw in msgspec.json.decode(self._polls.last)["result"]]
 
     async def _rest(self, seconds: float | None = None) -> None:
-        await asyncio.sleep(self._pause if seconds is None else seconds)
+        """A while that grows with each failure in a row; or as long as the platform says."""
+        if seconds is not None:
+            await asyncio.sleep(seconds)
+            return
+        await asyncio.sleep(self._pause)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def _heard(self) -> None:

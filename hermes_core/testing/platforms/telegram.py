@@ -155,6 +155,10 @@ class TelegramServer(BotAPI):
         """Let the next calls of this method go wrong, in this order; "file" is a download, cut in its middle."""
         self._faults[method].extend(faults)
 
+    def failing(self, method: str) -> bool:
+        """Whether the next call of this method goes wrong."""
+        return bool(self._faults[method])
+
     # ---- what there is to see
 
     def texts(self, chat: int = ANN, thread: int | None = None) -> list[str]:
