@@ -16,7 +16,7 @@ import pytest
 from hermes_core.errors import ConfigError
 from hermes_core.route import Problem, Request
 from hermes_core.testing.model import Hold
-from hermes_core.testing.platforms.telegram import Fault, Refusal, TelegramServer
+from hermes_core.testing.platforms.telegram import Fault, Refusal, TelegramServer, flood
 from hermes_telegram.client import make_bot
 from hermes_telegram.polling import Polling
 from hermes_telegram.settings import PATH, Webhook
@@ -73,6 +73,19 @@ async def test_case_5_a_poll_that_is_cut_after_it_was_answered_brings_the_messag
         await house.up()
         telegram.say("hi")
         await telegram.shown("you said: hi", within=15)
+        await house.settled()
+    assert telegram.texts() == ["you said: hi"]
+
+
+async def test_polls_that_telegram_told_to_wait_make_no_later_pause_longer(
+    open_house: Any, telegram: TelegramServer
+) -> None:
+    telegram.fail("getUpdates", *[Fault(flood(0))] * 6, Fault(Refusal(502, "Bad Gateway")))
+    async with open_house() as house:
+        telegram.say("hi")
+        await telegram.shown(
+            "you said: hi", within=15
+        )  # six failures in a row would be a pause of half a minute
         await house.settled()
     assert telegram.texts() == ["you said: hi"]
 
