@@ -61,6 +61,7 @@ class Writing:
         self._lines = Lines(self._desk, self._spawn)
         self._typist = Typist(self._desk)
         self._group: asyncio.TaskGroup | None = None
+        self._warmed = False
         self._open: dict[Text, None] = {}  # those that are shown while they are written
         self._texts: dict[str, Text] = {}  # by the key of the turn: what its reply completes
         self._newest: dict[Address, Text] = {}
@@ -90,12 +91,19 @@ class Writing:
                 with self._desk.connected(calls, find):
                     self._group = group
                     self._resume(settled)
+                    group.create_task(self._warm())
                     if typing is not None:
                         await self._typist.run(typing)
                     else:
                         await asyncio.Event().wait()
         finally:
             self._group = None
+
+    async def _warm(self) -> None:
+        """Load what reads Markdown, which takes a while, before somebody waits for it."""
+        if not self._warmed:
+            self._warmed = True
+            await asyncio.to_thread(self._style.cut, "**warm**", True)
 
     def _resume(self, settled: Callable[[Address], Awaitable[None]]) -> None:
         for text in list(self._open):

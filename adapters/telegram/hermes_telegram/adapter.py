@@ -122,7 +122,6 @@ class TelegramAdapter:
                 self._open.set()
                 self._spawn(self._writing.run(client, gateway.settled, typing=client.typing))
                 self._spawn(self._register(gateway, client))
-                self._spawn(self._warm())
                 if self._webhook is not None:
                     await hook(bot, self._webhook)
                     gateway.ready()
@@ -250,10 +249,6 @@ class TelegramAdapter:
                         ", ".join(left),
                     )
                 return
-
-    async def _warm(self) -> None:
-        """Load what reads Markdown, which takes a while, before somebody waits for it."""
-        await asyncio.to_thread(self._cut, "**warm**", True)
 
     # ---- what is shown
 
