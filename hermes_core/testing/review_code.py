@@ -25,6 +25,7 @@ PUBLIC: Final = frozenset(
         "models",
         "pacing",
         "people",
+        "reading",
         "route",
         "rules",
         "sse",
