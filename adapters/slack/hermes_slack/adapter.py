@@ -28,8 +28,8 @@ from hermes_slack.convert import PLATFORM
 from hermes_slack.files import Files
 from hermes_slack.intake import Intake
 from hermes_slack.limits import API, CHANNEL_RATES, MAX_FILE, MAX_TEXT, TEMPO, WORKSPACE_RATES
+from hermes_slack.posts import Posts
 from hermes_slack.signs import Signs
-from hermes_slack.streams import Streams
 
 __all__ = ["App", "SlackAdapter"]
 
@@ -59,7 +59,7 @@ class _Line(msgspec.Struct, frozen=True):
     """What lives as long as one connection."""
 
     bolt: AsyncApp
-    posts: Streams
+    posts: Posts
     files: Files
     signs: Signs
 
@@ -117,7 +117,7 @@ class SlackAdapter:
             reading = Reading(self._path("seen.json"))
             intake = Intake(gateway, me, calls, reading, self._wall, follow_threads=app.follow_threads)
             files = Files(calls, session, self._path("files.json"), app.bot_token, app.base_url)
-            posts = Streams(
+            posts = Posts(
                 calls, files, session, intake.speaker, self._wall, time.monotonic, native=app.native_streams
             )
             bolt = build(client, intake, logger)

@@ -60,7 +60,8 @@ class Files:
 
     async def share(self, place: Place, of: int, file: Attachment) -> str:
         """Share a file as one of `of` messages; gives its id. `Unwanted` if Slack will never take it."""
-        ids = self._uploads.setdefault(place.key, [""] * of)
+        ids = self._uploads.setdefault(place.key, [])
+        ids += [""] * (of - len(ids))
         while len(self._uploads) > _TEXTS:
             del self._uploads[next(iter(self._uploads))]
         try:

@@ -15,7 +15,7 @@ from hermes_core.errors import SendError
 from hermes_core.messages import Address, Message
 from hermes_core.reading import Reading
 from hermes_slack.convert import Change, Incoming, Me, Removal, delivered, event
-from hermes_slack.streams import Speaker
+from hermes_slack.posts import Speaker
 from hermes_slack.web import Web
 
 __all__ = ["Intake"]

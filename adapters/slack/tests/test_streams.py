@@ -18,8 +18,8 @@ from hermes_core.writing import Doubt, Place
 from hermes_slack.client import Client
 from hermes_slack.files import Files
 from hermes_slack.limits import STREAM_LIFE
+from hermes_slack.posts import Posts, Speaker, has_table, ringing_nobody
 from hermes_slack.render import Piece, cut
-from hermes_slack.streams import Speaker, Streams, has_table, ringing_nobody
 from hermes_slack.web import Web
 
 from .house import House
@@ -202,10 +202,10 @@ class Alone:
         self.client = Client(slack.bot_token, slack.base_url, session)
         self._session = session
 
-    def streams(self, speaker: Speaker | None = ANN) -> Streams:
+    def streams(self, speaker: Speaker | None = ANN) -> Posts:
         web = Web(self.client)
         files = Files(web, self._session, None, "", self.client.base_url)
-        return Streams(web, files, self._session, lambda address: speaker, lambda: 0.0, lambda: self.clock)
+        return Posts(web, files, self._session, lambda address: speaker, lambda: 0.0, lambda: self.clock)
 
 
 @pytest.fixture
