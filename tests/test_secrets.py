@@ -40,6 +40,13 @@ def knowing() -> Secrets:
     return secrets
 
 
+def test_a_secret_that_is_needed_and_not_named_is_said_with_its_key() -> None:
+    secrets = Secrets({"TOKEN": "t0ken-of-the-bot"})
+    assert secrets.need("adapters.pigeon.token_env", "TOKEN") == "t0ken-of-the-bot"
+    with pytest.raises(ConfigError, match=r"adapters\.pigeon\.token_env is empty.*token_env = …"):
+        secrets.need("adapters.pigeon.token_env", "")
+
+
 @pytest.mark.parametrize("token", TOKENS, ids=[token[:6] for token in TOKENS])
 def test_x2_what_has_the_shape_of_a_token_is_hidden_whosever_it_is(token: str) -> None:
     for text in (token, f"key={token}", f'"{token}",', f"({token})\n", f"https://x/bot/{token}/y"):

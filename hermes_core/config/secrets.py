@@ -83,6 +83,16 @@ class Secrets(Mask):
             else f"{key} must be the name of a variable that is set before the start.",
         )
 
+    def need(self, key: str, variable: str) -> str:
+        """`read`; `ConfigError` also where the config names no variable."""
+        secret = self.read(key, variable)
+        if secret is None:
+            raise ConfigError(
+                f"{key} is empty.",
+                f"Write the name of the variable that holds it: {key.rpartition('.')[2]} = …",
+            )
+        return secret
+
     def know(self, variables: Iterable[str]) -> None:
         """Hide what these variables hold, as far as they are set, though nobody has read it yet."""
         for variable in variables:

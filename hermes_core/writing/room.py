@@ -58,7 +58,7 @@ class Writing:
         self._style = style
         self._budget = budget
         self._clock = clock
-        self._lines = Lines(self._desk, self._spawn)
+        self._lines = Lines(self._desk, self.spawn)
         self._typist = Typist(self._desk)
         self._group: asyncio.TaskGroup | None = None
         self._warmed = False
@@ -107,19 +107,23 @@ class Writing:
 
     def _resume(self, settled: Callable[[Address], Awaitable[None]]) -> None:
         for text in list(self._open):
-            self._spawn(self._write(text))
+            self.spawn(self._write(text))
             if text.alone:
-                self._spawn(self._unclaimed(text))
+                self.spawn(self._unclaimed(text))
         for address in [one for one, drafts in self._left.items() if any(draft.text for draft in drafts)]:
-            self._spawn(self._abandoned(address, settled))
+            self.spawn(self._abandoned(address, settled))
         self._lines.resume()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Begin a task that ends with the connection; False where there is none."""
+    def spawn(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Begin a task that ends with the connection; False where there is none, or it is just ending."""
         if self._group is None or not self._desk.open.is_set():
             work.close()
             return False
-        self._group.create_task(work)
+        try:
+            self._group.create_task(work)
+        except RuntimeError:  # the group ends, because another of its tasks has failed
+            work.close()
+            return False
         return True
 
     # -- what is shown
@@ -163,7 +167,7 @@ class Writing:
         text = Text(self._desk, address, key, part, answers=answers, left=left, number=number, before=last)
         self._open[text] = None
         self._texts[key] = self._newest[address] = text
-        self._spawn(self._write(text))
+        self.spawn(self._write(text))
         return text
 
     def _broken(self, address: Address, shown: Broken) -> None:
@@ -230,7 +234,7 @@ class Writing:
         """Its turn has ended: its reply, if there is one, comes at once."""
         if not text.alone:
             text.alone = True
-            self._spawn(self._unclaimed(text))
+            self.spawn(self._unclaimed(text))
 
     async def _unclaimed(self, text: Text) -> None:
         await asyncio.sleep(UNCLAIMED)
@@ -257,7 +261,7 @@ class Writing:
                 continue
             if draft.key == key:
                 part = draft.part + 1
-            if draft.text and not self._spawn(self._close(address, draft, broken=draft.key != key)):
+            if draft.text and not self.spawn(self._close(address, draft, broken=draft.key != key)):
                 self._left.setdefault(address, []).append(draft)
         return part, found
 
@@ -310,7 +314,7 @@ class Writing:
         text: Text | None = None
         ended = True
         try:
-            await self._connected()
+            await self.connected()
             if outgoing.turn:  # the answer to a command ends no turn
                 self._typist.rest(outgoing.address)
             text = self._completes(outgoing) or self._opened(outgoing, slots)
@@ -328,7 +332,8 @@ class Writing:
             if ended and text is not None:
                 self._end(text)
 
-    async def _connected(self) -> None:
+    async def connected(self) -> None:
+        """Wait a while for the connection; `SendError` where none comes."""
         try:
             async with asyncio.timeout(CONNECTING):
                 await self._desk.open.wait()

@@ -11,7 +11,6 @@ import msgspec
 from hermes_core.adapter import Adapter, AdapterFactory
 from hermes_core.checks import Check, Finding, Setup
 from hermes_core.config.settings import Secrets
-from hermes_core.errors import ConfigError
 from hermes_core.hookspecs import hookimpl
 from hermes_discord.check import SETUP, check
 from hermes_discord.limits import PLATFORM, REQUESTS
@@ -62,12 +61,7 @@ class DiscordPlugin:
         return [SETUP]
 
     def _token(self) -> str:
-        token = self._settings.secrets.read("adapters.discord.token_env", self._settings.token_env)
-        if token is None:
-            raise ConfigError(
-                "adapters.discord.token_env names no variable.", "Write the one that holds the bot's token."
-            )
-        return token
+        return self._settings.secrets.need("adapters.discord.token_env", self._settings.token_env)
 
     def _open(self, options: Mapping[str, Any]) -> Adapter:
         """Options: `data_dir`, where the adapter keeps what it has seen; without it nothing is kept."""

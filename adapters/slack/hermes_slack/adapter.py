@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 import msgspec
@@ -34,7 +34,6 @@ from hermes_slack.signs import Signs
 __all__ = ["App", "SlackAdapter"]
 
 _TIMEOUT: Final = 30.0  # seconds for one call
-_CONNECTING: Final = 5.0  # seconds for which a call waits for the connection
 _SAID_AGAIN: Final = 300.0  # seconds between two complaints about calls with a wrong signature
 
 log = logging.getLogger("hermes.slack")
@@ -93,9 +92,7 @@ class SlackAdapter:
             Journal(self._path("drafts.lines")),
             wall=wall,
         )
-        self._open = asyncio.Event()
         self._line: _Line | None = None
-        self._group: asyncio.TaskGroup | None = None
         # what stands there of messages that are not complete
         self._told: dict[str, Sequence[str | None]] = {}
         self._complained = -_SAID_AGAIN  # when a call with a wrong signature was last told of
@@ -124,23 +121,22 @@ class SlackAdapter:
 
             def ready() -> None:
                 gateway.ready()
-                self._begin(reading.read_up(intake.read_on))
+                self._writing.spawn(reading.read_up(intake.read_on))
 
             try:
-                async with asyncio.TaskGroup() as self._group:
-                    signs = Signs(calls, intake.speaker, self._begin, self._path("signs.json"))
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._writing.run(posts, gateway.settled, find=posts.find))
+                    group.create_task(reading.keep())
+                    await self._writing.connected()
+                    signs = Signs(calls, intake.speaker, self._writing.spawn, self._path("signs.json"))
                     self._line = _Line(bolt, posts, files, signs)
-                    self._open.set()
-                    self._begin(self._writing.run(posts, gateway.settled, find=posts.find))
-                    self._begin(reading.keep())
                     if app.app_token:
                         await socket.serve(bolt, app.app_token, url, gateway, ready, app.ping_interval)
                     else:
                         ready()
                         await asyncio.get_running_loop().create_future()
             finally:
-                self._open.clear()
-                self._line = self._group = None
+                self._line = None
                 reading.write()
 
     async def send(self, outgoing: Outgoing) -> Sent:
@@ -153,10 +149,12 @@ class SlackAdapter:
 
         What is there of it is kept for `send`.
         """
-        line = await self._connected()
+        await self._writing.connected()
+        if self._line is None:  # it is just ending: whether anything stands there is not known
+            raise SendError("There is no connection.", retry_after=0.0)
         if self._writing.unfinished(key, address):
             return None
-        told = await line.posts.delivered(key, address)
+        told = await self._line.posts.delivered(key, address)
         if told and None not in told:
             return Sent(tuple(one for one in told if one is not None))
         self._told[key] = told
@@ -195,23 +193,6 @@ class SlackAdapter:
                     "as they are, and is the clock of this machine right?"
                 )
             raise
-
-    async def _connected(self) -> _Line:
-        try:
-            async with asyncio.timeout(_CONNECTING):
-                while self._line is None:
-                    await self._open.wait()
-        except TimeoutError:
-            raise SendError("Slack is not connected.", retry_after=0.0) from None
-        return self._line
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let the running adapter do `work`; nothing where it is ending already."""
-        try:
-            assert self._group is not None, "only while it runs"
-            self._group.create_task(work)
-        except RuntimeError:
-            work.close()
 
     def _path(self, name: str) -> Path | None:
         return self._folder / name if self._folder is not None else None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from hermes_core.adapter import KnownCommand
 from hermes_core.checks import Finding, Question, Setup
 from hermes_core.errors import HermesError, SendError
+from hermes_slack.limits import WORDS
 from hermes_slack.manifest import manifest
 
 if TYPE_CHECKING:
@@ -39,20 +40,10 @@ def setup() -> Setup:
 
 def _guide(answers: Mapping[str, str], commands: tuple[KnownCommand, ...]) -> str:
     made = manifest(commands, public_url="https://YOUR.HOST" if answers.get("mode") == "http" else "")
-    lines = [
-        "At https://api.slack.com/apps choose Create New App, From a manifest, and paste this:",
-        "",
-        json.dumps(made.content, indent=2, ensure_ascii=False),
-        "",
-        "Then Install to Workspace. Under OAuth & Permissions stands the bot token (xoxb-…). Under Basic Information",
-        "generate an App-Level Token with the scope connections:write (xapp-…).",
-    ]
+    text: str = WORDS["guide"]["text"].format(json.dumps(made.content, indent=2, ensure_ascii=False))
     if made.left_out:
-        lines.append(
-            f"Slack takes no more slash commands: {', '.join(made.left_out)} are typed after a mention,"
-            " in direct chats, or behind /hermes."
-        )
-    return "\n".join(lines)
+        text += WORDS["guide"]["left_out"].format(", ".join(made.left_out))
+    return text.rstrip()
 
 
 async def check(app: App) -> Finding:

@@ -103,22 +103,15 @@ class SlackPlugin:
                 '[adapters.slack] mode = "http" needs the server that Slack calls, and there is none.',
                 'Add the section [http] with a port, or take mode = "socket".',
             )
+        need, section = settings.secrets.need, "adapters.slack"
         return App(
-            self._secret("bot_token_env", settings.bot_token_env),
-            self._secret("app_token_env", settings.app_token_env) if socket else "",
-            "" if socket else self._secret("signing_secret_env", settings.signing_secret_env),
+            need(f"{section}.bot_token_env", settings.bot_token_env),
+            need(f"{section}.app_token_env", settings.app_token_env) if socket else "",
+            "" if socket else need(f"{section}.signing_secret_env", settings.signing_secret_env),
             _checked(settings.base_url),
             settings.follow_threads,
             settings.native_streams,
         )
-
-    def _secret(self, key: str, variable: str) -> str:
-        secret = self._settings.secrets.read(f"adapters.slack.{key}", variable)
-        if not secret:
-            raise ConfigError(
-                f"[adapters.slack] {key} is empty.", f"Name the variable that holds it: {key} = …"
-            )
-        return secret
 
 
 def _checked(base_url: str) -> str:

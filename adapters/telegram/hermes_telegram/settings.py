@@ -38,12 +38,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     def token(self) -> str:
         """The bot's token; `ConfigError` where there is none, or it has not the form of one."""
-        token = self.secrets.read("adapters.telegram.token_env", self.token_env)
-        if token is None:
-            raise ConfigError(
-                "adapters.telegram.token_env is empty.",
-                "Name the variable that holds the bot's token, TELEGRAM_BOT_TOKEN.",
-            )
+        token = self.secrets.need("adapters.telegram.token_env", self.token_env)
         number, colon, rest = token.partition(":")
         if not (number.isdigit() and colon and rest):
             raise ConfigError(
