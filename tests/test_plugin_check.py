@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+from hermes_core.packages.scaffold import TEST_MODULES
 from hermes_core.testing.package import packages
 from hermes_core.testing.plugin_contract import PluginContract
 from hermes_core.testing.review import CHECKS, Finding, Subject, review
@@ -221,9 +225,9 @@ def test_every_check_finds_something_in_some_test_above() -> None:
     assert {row[0] for row in table} | {"is a package", "is documented"} == set(CHECKS)
 
 
-def check(*words: str) -> tuple[int, str, str]:
+def check(*words: str, environ: dict[str, str] | None = None) -> tuple[int, str, str]:
     call = [sys.executable, "-m", "hermes_core", "plugins", "check", *words]
-    done = subprocess.run(call, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(call, env=environ, capture_output=True, text=True, timeout=100, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -283,17 +287,86 @@ class Plugin:
 """
 
 
+CONTRACT = (
+    "from hermes_core.testing.adapter_contract import AdapterContract\n"
+    "class TestMine(AdapterContract):\n    pass\n"
+)
+
+
 @pytest.mark.slow
 def test_an_adapter_is_held_to_its_contract(tmp_path: Path) -> None:
     folder = write(tmp_path, ADAPTER)
     assert "it brings an adapter, and none of its tests is an AdapterContract" in check(str(folder))[1]
-    (folder / "tests/test_contract.py").write_text(
-        "from hermes_core.testing.adapter_contract import AdapterContract\n"
-        "class TestMine(AdapterContract):\n    pass\n"
-    )
+    (folder / "tests/test_contract.py").write_text(CONTRACT)
     code, out, _ = check(str(folder))
     assert code == 1
     assert "checked: ERROR tests/test_contract.py::TestMine::" in out
+
+
+@pytest.mark.parametrize(
+    ("gone", "words"),
+    [
+        (["pytest", "pytest_asyncio"], "for want of pytest and pytest-asyncio."),
+        (["pytest_asyncio"], "for want of pytest-asyncio."),
+    ],
+    ids=["both", "one"],
+)
+def test_where_the_tests_of_an_adapter_cannot_run_it_is_said_what_to_install(
+    tmp_path: Path, gone: list[str], words: str
+) -> None:
+    (tmp_path / "it").mkdir()
+    folder = write(tmp_path / "it", ADAPTER)
+    (folder / "tests/test_contract.py").write_text(CONTRACT)
+    environ = without(tmp_path / "without", gone)
+    code, out, _ = check(str(folder), environ=environ)
+    assert code == 1
+    install = f"Install it: {sys.executable} -m pip install 'hermes-switchboard[testing]'"
+    assert f"checked: its AdapterContract was not run, {words} {install}" in out.splitlines()
+
+
+def test_why_pytest_did_not_begin_is_said(tmp_path: Path) -> None:
+    folder = write(tmp_path, ADAPTER)
+    (folder / "tests/test_contract.py").write_text(CONTRACT)
+    with (folder / "pyproject.toml").open("a") as file:
+        file.write('[tool.pytest.ini_options]\naddopts = "--strict-config"\nnobody_knows = 1\n')
+    assert "was not run: Unknown config option: nobody_knows (is its" in check(str(folder))[1]
+
+
+@pytest.mark.parametrize(("group", "kind"), [("plugins", "plugin"), ("adapters", "adapter")])
+def test_what_is_begun_says_which_packages_its_tests_need_where_they_lack(
+    tmp_path: Path, group: str, kind: str
+) -> None:
+    call = [sys.executable, "-m", "hermes_core", group, "new", "pigeon"]
+    said = {}
+    for folder, gone in (("all", []), ("none", list(TEST_MODULES[kind]))):
+        environ = without(tmp_path / f"without-{folder}", gone)
+        (tmp_path / folder).mkdir()
+        done = subprocess.run(
+            call, cwd=tmp_path / folder, env=environ, capture_output=True, text=True, timeout=60, check=True
+        )
+        said[folder] = [line for line in done.stdout.splitlines() if " need " in line]
+    names = " and ".join(TEST_MODULES[kind]).replace("_", "-")
+    install = f"{sys.executable} -m pip install 'hermes-switchboard[testing]'"
+    assert said == {"all": [], "none": [f"Its tests need {names}: {install}"]}
+
+
+def test_the_extra_for_tests_brings_what_the_tests_of_each_kind_need() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    brought = {Requirement(one).name for one in project["optional-dependencies"]["testing"]}
+    for kind, modules in TEST_MODULES.items():
+        template = ROOT / f"hermes_core/packages/templates/{kind}/pyproject.toml.txt"
+        theirs = tomllib.loads(template.read_text())["project"]["optional-dependencies"]["test"]
+        names = {Requirement(one).name for one in theirs}
+        assert names == {one.replace("_", "-") for one in modules}
+        assert names <= brought
+
+
+def without(folder: Path, modules: list[str]) -> dict[str, str]:
+    """The environment of a process that finds none of these modules."""
+    folder.mkdir()
+    lines = [f"sys.modules[{name!r}] = None\n" for name in modules]
+    (folder / "sitecustomize.py").write_text("import sys\n" + "".join(lines))
+    return {**os.environ, "PYTHONPATH": str(folder)}
 
 
 class TestAuthorsGetTheSame(PluginContract):

@@ -31,12 +31,15 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _new(kind: str) -> Callable[[argparse.Namespace], int]:
     def run(options: argparse.Namespace) -> int:
         """Write the files, and say what comes next."""
-        from hermes_core.packages.scaffold import scaffold
+        from hermes_core.packages.scaffold import needed_for_tests, scaffold
 
         folder = scaffold(kind, options.name, Path(options.into))
         for path in sorted(folder.rglob("*")):
             if path.is_file():
                 print_line(str(path))
+        lacks, install = needed_for_tests(kind)
+        if lacks:
+            print_line(f"Its tests need {' and '.join(lacks)}: {install}")
         print_line(f"To test it:    cd {folder} && pytest")
         print_line(f"To check it:   hermes plugins check {folder}")
         print_line(f"To install it: hermes plugins install --editable {folder}")

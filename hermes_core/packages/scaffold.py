@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import keyword
 import re
+import shlex
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +16,11 @@ from typing import Final
 from hermes_core.config import DEFAULT_PACKAGES
 from hermes_core.errors import PackageError
 
-__all__ = ["KINDS", "scaffold"]
+__all__ = ["KINDS", "TEST_MODULES", "needed_for_tests", "scaffold"]
 
 KINDS: Final = ("plugin", "adapter")
+TEST_MODULES: Final = {"plugin": ("pytest",), "adapter": ("pytest", "pytest_asyncio")}
+"""What the tests of each kind import; the extra `testing` of Hermes brings all of it."""
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{1,29}")
 
@@ -55,6 +60,12 @@ def scaffold(kind: str, name: str, parent: Path) -> Path:
     except OSError as error:
         raise PackageError(f"{folder}: it cannot be written: {error.strerror or error}.") from error
     return folder
+
+
+def needed_for_tests(kind: str) -> tuple[list[str], str]:
+    """The packages that this environment lacks for the tests of this kind, and the line that installs them."""
+    lacks = [one.replace("_", "-") for one in TEST_MODULES[kind] if importlib.util.find_spec(one) is None]
+    return lacks, shlex.join([sys.executable, "-m", "pip", "install", "hermes-switchboard[testing]"])
 
 
 def _files(kind: str, name: str) -> Iterator[tuple[str, str]]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import argparse
 import ast
-import importlib.util
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,6 +23,7 @@ import msgspec
 
 from hermes_core.config import Config
 from hermes_core.errors import HermesError
+from hermes_core.packages.scaffold import needed_for_tests
 from hermes_core.testing.package import Package, packages
 from hermes_core.testing.review import Subject, review
 
@@ -71,8 +72,9 @@ def _adapter(package: Package) -> Iterator[str]:
     if not contracts:
         yield "it brings an adapter, and none of its tests is an AdapterContract (hermes_core.testing)"
         return
-    if importlib.util.find_spec("pytest") is None:
-        yield "its AdapterContract was not run: there is no pytest in this environment"
+    lacks, install = needed_for_tests("adapter")
+    if lacks:
+        yield f"its AdapterContract was not run, for want of {' and '.join(lacks)}. Install it: {install}"
         return
     try:
         done = subprocess.run(
@@ -98,8 +100,18 @@ def _adapter(package: Package) -> Iterator[str]:
         return
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     if not failed and done.returncode:
-        failed = (done.stdout + done.stderr).strip().splitlines()[-1:]
+        failed = [f"its AdapterContract was not run: {_reason(done.stdout + done.stderr)}"]
     yield from (line[:300] for line in failed)
+
+
+def _reason(said: str) -> str:
+    """Why pytest did not begin: its error where it says one, and with an unknown option what brings it."""
+    errors = re.findall(
+        r"^(?:ERROR: |INTERNALERROR> (?=[\w.]*(?:Error|Warning|Exception)\b))(.+)", said, re.MULTILINE
+    )
+    reason = errors[-1] if errors else (said.strip().splitlines() or ["pytest said nothing"])[-1]
+    unknown = "Unknown config option" in reason
+    return f"{reason} (is its pytest plugin installed here?)" if unknown else reason
 
 
 def _contracts(file: Path) -> list[str]:
