@@ -334,6 +334,8 @@ class Writing:
 
     async def connected(self) -> None:
         """Wait a while for the connection; `SendError` where none comes."""
+        if self._desk.open.is_set():
+            return
         try:
             async with asyncio.timeout(CONNECTING):
                 await self._desk.open.wait()

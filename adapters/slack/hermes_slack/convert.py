@@ -19,6 +19,7 @@ __all__ = [
     "Removal",
     "delivered",
     "event",
+    "is_ts",
     "plain_text",
     "press",
     "slash",
@@ -181,6 +182,12 @@ def press(payload: Mapping[str, Any], me: Me) -> Incoming | None:
         str(user.get("team_id") or me.team),
         stands=False,
     )
+
+
+def is_ts(id_: str) -> bool:
+    """Whether this is the id of a message, and not of a command or a press."""
+    seconds, dot, digits = id_.partition(".")
+    return bool(dot) and seconds.isdecimal() and digits.isdecimal()
 
 
 def plain_text(text: str, me: Me) -> str:

@@ -54,7 +54,7 @@ def _refused(error: SlackApiError) -> SendError:
     word = error_of(error)
     status = _status(error)
     if status == 429 or word in ("ratelimited", "rate_limited"):
-        return SendError("Slack asks to send more slowly.", retry_after=_retry_after(error.response))
+        return SendError("Slack asks to send more slowly.", retry_after=_retry_after(error))
     if word in _NEVER:
         return SendError(
             f"Slack does not take this message: {word}.", WORDS["advice"].get(word, ""), permanent=True
@@ -65,15 +65,11 @@ def _refused(error: SlackApiError) -> SendError:
     return SendError(f"Slack refused the call: {word}.", advice)
 
 
-def _retry_after(response: Any) -> float:
-    headers = getattr(response, "headers", None) or {}
-    for name, value in headers.items():
-        if name.lower() == "retry-after":
-            try:
-                return max(0.0, float(value))
-            except ValueError:
-                break
-    return _DEFAULT_WAIT
+def _retry_after(error: SlackApiError) -> float:
+    try:
+        return max(0.0, float(error.response.headers["Retry-After"]))
+    except (KeyError, ValueError):
+        return _DEFAULT_WAIT
 
 
 async def answered(call: Awaitable[AsyncSlackResponse], key: str = "") -> Mapping[str, Any]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 from yarl import URL
@@ -118,7 +118,8 @@ class Files:
                 if word_of(error) in ("file_not_found", "file_deleted", "missing_scope"):
                     return False
                 raise
-            if _shared(answer.get("file"), address.channel):
+            shares = (answer.get("file") or {}).get("shares") or {}  # public and private ones
+            if any(address.channel in one for one in shares.values()):
                 return True
         return False
 
@@ -164,8 +165,8 @@ class Files:
                     f"Slack does not give {attachment.name} ({word_of(error) or error.message}).",
                     "It may be deleted, or the app may lack the scope files:read.",
                 ) from error
-            file = answer.get("file")
-            ref = str(file.get("url_private_download") or file.get("url_private") or "") if file else ""
+            file = answer.get("file") or {}
+            ref = str(file.get("url_private_download") or file.get("url_private") or "")
         url = URL(ref)
         own = url.origin() == self._base.origin() if url.is_absolute() else False
         if not own and not (url.scheme == "https" and f".{url.host}".endswith(_SLACK)):
@@ -173,13 +174,6 @@ class Files:
                 f"{attachment.name} is not kept by Slack but elsewhere.", "Upload the file itself instead."
             )
         return url
-
-
-def _shared(file: Any, channel: str) -> bool:
-    shares = file.get("shares") if isinstance(file, Mapping) else None
-    if not isinstance(shares, Mapping):
-        return False
-    return any(isinstance(one, Mapping) and one.get(channel) for one in shares.values())
 
 
 def _check(attachment: Attachment, response: aiohttp.ClientResponse) -> None:

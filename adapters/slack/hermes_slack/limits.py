@@ -25,7 +25,6 @@ __all__ = [
     "TEMPO",
     "WORDS",
     "WORKSPACE_RATES",
-    "is_ts",
 ]
 
 API: Final = "https://slack.com/api/"
@@ -72,9 +71,3 @@ WORDS: Final = tomllib.loads(Path(__file__).with_name("slack.toml").read_text("u
 RESERVED_SLASH: Final = frozenset(WORDS["slash"]["reserved"])
 
 METADATA_TYPE: Final = "hermes_message"
-
-
-def is_ts(id_: str) -> bool:
-    """Whether this is the id of a message, and not of a command or a press."""
-    seconds, dot, digits = id_.partition(".")
-    return bool(dot) and seconds.isdecimal() and digits.isdecimal()

@@ -70,16 +70,15 @@ class SlackPlugin:
     @hookimpl
     def hermes_checks(self) -> Iterable[Check]:
         """Whether Slack accepts the tokens."""
-
-        async def look() -> Finding:
-            return await check(self._app())
-
-        return [Check("slack", look)]
+        return [Check("slack", self._look)]
 
     @hookimpl
     def hermes_setup(self) -> Iterable[Setup]:
         """What `hermes init` asks."""
         return [setup()]
+
+    async def _look(self) -> Finding:
+        return await check(self._app())
 
     async def _webhook(self, request: Request) -> Response:
         if self._adapter is None:

@@ -23,10 +23,10 @@ from hermes_core.errors import SendError
 from hermes_core.messages import Address
 from hermes_core.pacing import Budget, Want
 from hermes_core.writing import Doubt, Place
-from hermes_slack.convert import CHOICE
+from hermes_slack.convert import CHOICE, is_ts
 from hermes_slack.faults import send_error, word_of
 from hermes_slack.files import Files, Unwanted
-from hermes_slack.limits import METADATA_TYPE, STREAM_LIFE, STREAM_RATE, is_ts
+from hermes_slack.limits import METADATA_TYPE, STREAM_LIFE, STREAM_RATE
 from hermes_slack.render import Piece
 from hermes_slack.web import Web, in_thread
 
@@ -298,7 +298,7 @@ class Posts:
 def _metadata(place: Place, piece: Piece) -> dict[str, Any]:
     """By which the message at this place can be found again. `of` only where it was delivered, and not a part of a
     draft, a text before a tool call or the line of a job."""
-    told: dict[str, Any] = dict(zip(_PLACE, (place.key, place.part, place.index), strict=True))
+    told: dict[str, Any] = {"key": place.key, "part": place.part, "index": place.index}
     if piece.reply:
         told["of"] = piece.of
     return {"event_type": METADATA_TYPE, "event_payload": told}

@@ -62,11 +62,11 @@ def cut(text: str, final: bool, outgoing: Outgoing | None = None) -> Sequence[Pi
             [part.text for part in split(parse(text) if final else plain(text), SLACK, limit)] if raw else []
         )
     of = len(shown) + len(files) if final else 0
-    if len(shown) == 1:
-        pieces = [Piece(shown[0], of, raw, choices, reply)]
-    else:
-        last = len(shown) - 1
-        pieces = [Piece(one, of, "", choices if n == last else (), reply) for n, one in enumerate(shown)]
+    last = len(shown) - 1
+    pieces = [
+        Piece(one, of, "" if last else raw, choices if n == last else (), reply)
+        for n, one in enumerate(shown)
+    ]
     return [*pieces, *(Piece("", of, reply=reply, file=file) for file in files)]
 
 

@@ -13,8 +13,9 @@ from hermes_core.adapter import Activity, Received
 from hermes_core.errors import SendError
 from hermes_core.messages import Address
 from hermes_core.writing import kept
+from hermes_slack.convert import is_ts
 from hermes_slack.faults import ACCOUNT, word_of
-from hermes_slack.limits import STATUS_AFTER, STATUS_EVERY, WORDS, is_ts
+from hermes_slack.limits import STATUS_AFTER, STATUS_EVERY, WORDS
 from hermes_slack.posts import Speaker
 from hermes_slack.web import Web
 
