@@ -7,6 +7,7 @@ sending is declared in `Features`; what is not declared is never asked for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ __all__ = [
     "Downloads",
     "Drafted",
     "Features",
+    "Form",
     "Gateway",
     "KnownCommand",
     "Named",
@@ -235,12 +237,24 @@ class Downloads(Protocol):
         """
 
 
+class Form(msgspec.Struct, frozen=True):
+    """What a text has to look like: the whole of it fits the regular expression; `words` say so to people."""
+
+    pattern: str
+    words: str
+
+    def fits(self, text: str) -> bool:
+        """Whether this text looks like that."""
+        return re.fullmatch(self.pattern, text) is not None
+
+
 class AdapterFactory(msgspec.Struct, frozen=True):
     """How a plugin offers an adapter: its platform's name, and what makes one.
 
     `open` gets the account's name and the shared options of a start (`hermes chat --name`), and must
-    not connect: that is `Adapter.run`.
+    not connect: that is `Adapter.run`. `people` is what a user id looks like there, None for anything.
     """
 
     platform: str
     open: Callable[[Mapping[str, Any]], Adapter]
+    people: Form | None = None

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from hermes_core.adapter import KnownCommand
+from hermes_core.adapter import Form, KnownCommand
 
 __all__ = ["Check", "Finding", "Level", "Question", "Setup"]
 
@@ -52,6 +52,9 @@ class Question(msgspec.Struct, frozen=True):
     Where `variable` is set, the answer is a secret: the config gets the name of that variable under `key`,
     which ends in `_env`, and the answer goes where secrets go. `choices` are all that can be answered. A
     question with a `default` may be left empty; so may one that is `optional`, and then its key is not written.
+    An answer has the `form`, where there is one. `only`, a key and its value, asks the question where an earlier
+    one was answered so, and takes the key of a secret that is not asked for out. `section` is where the key stands
+    if not in the plugin's own: "http", say.
     """
 
     key: str
@@ -60,6 +63,13 @@ class Question(msgspec.Struct, frozen=True):
     choices: tuple[str, ...] = ()
     variable: str = ""
     optional: bool = False
+    form: Form | None = None
+    only: tuple[str, str] | None = None
+    section: str = ""
+
+    def asked(self, answers: Mapping[str, Any]) -> bool:
+        """Whether it is asked after these answers."""
+        return self.only is None or answers.get(self.only[0]) == self.only[1]
 
 
 def _no_guide(answers: Mapping[str, str], commands: tuple[KnownCommand, ...]) -> str:
@@ -70,7 +80,8 @@ class Setup(msgspec.Struct, frozen=True):
     """How an adapter or a model is set up: `name` in `[adapters.NAME]`, or of the provider in `[model]`.
 
     `questions` that are no secret are asked first. Then `guide` may say, of the answers so far and of the
-    commands that there are, what to do at the platform to get the secrets that are asked for next.
+    commands that there are, what to do at the platform to get the secrets that are asked for next. An answer of
+    another section stands there as "section.key".
     `person` says how one finds one's own user id there.
     """
 

@@ -127,6 +127,7 @@ async def test_slack_gets_its_manifest_before_its_tokens_are_asked_for(tmp_path:
             person = Person(tmp_path, "--set", f"adapters.slack.base_url={slack.base_url}")
             person.packages("slack")
             person.answers("Which provider", "demo")
+            person.answers("How it is reached", "")
             person.asked('"display_information"')
             person.asked('"/stop"')
             person.types_unseen("The Bot User OAuth Token", slack.bot_token)
@@ -143,6 +144,54 @@ async def test_slack_gets_its_manifest_before_its_tokens_are_asked_for(tmp_path:
     assert config.enabled("slack")
     assert config.access.owners == ()
     assert not (tmp_path / "hermes.env").exists()
+
+
+async def test_slack_over_http_is_asked_for_its_address_and_secret_and_can_be_run(tmp_path: Path) -> None:
+    async with FakeSlack() as slack:
+
+        def meet() -> None:
+            person = Person(tmp_path, "--set", f"adapters.slack.base_url={slack.base_url}")
+            person.packages("slack")
+            person.answers("Which provider", "demo")
+            person.answers("How it is reached", "http")
+            person.answers("The public address", "agent.example.org")
+            person.answers("It is an address with https", "https://agent.example.org/")
+            person.asked('"url": "https://agent.example.org/slack/events"')
+            person.types_unseen("The Bot User OAuth Token", slack.bot_token)
+            person.types_unseen("The Signing Secret", slack.signing_secret)
+            person.answers("Your user id there", "")
+            person.asked("over HTTP")
+            person.answers("Keep the secrets", "n")
+            person.asked("Set before the start: SLACK_BOT_TOKEN, SLACK_SIGNING_SECRET")
+            person.ends()
+            assert "App-Level" not in person.seen
+            assert "YOUR.HOST" not in person.seen
+
+        await at_a_terminal(meet)
+        written = tomllib.loads((tmp_path / "hermes.toml").read_text())
+        assert written["http"] == {"public_url": "https://agent.example.org/"}
+        assert written["adapters"]["slack"] == {
+            "base_url": slack.base_url,
+            "enabled": True,
+            "mode": "http",
+            "bot_token_env": "SLACK_BOT_TOKEN",
+            "signing_secret_env": "SLACK_SIGNING_SECRET",
+        }
+        keys = {"SLACK_BOT_TOKEN": slack.bot_token, "SLACK_SIGNING_SECRET": slack.signing_secret}
+        done = await asyncio.to_thread(hermes, tmp_path, "doctor", "--set", "http.port=0", **keys)
+        assert done.code == 0, done.out
+
+
+def test_without_a_terminal_slack_over_http_needs_its_address(tmp_path: Path) -> None:
+    http = ("init", "--yes", "--offline", "--set", "adapters.slack.mode=http")
+    done = hermes(tmp_path, *http)
+    assert (done.code, "The public address" in done.err, "--set" in done.err) == (1, True, True)
+    done = hermes(tmp_path, *http, "--set", "http.public_url=agent.example.org")
+    assert (done.code, "an address with https" in done.err) == (1, True)
+    assert not (tmp_path / "hermes.toml").exists()
+    done = hermes(tmp_path, *http, "--set", "http.public_url=https://agent.example.org")
+    assert done.code == 0, done.err
+    assert "Set before the start: SLACK_BOT_TOKEN, SLACK_SIGNING_SECRET" in done.out
 
 
 def test_a_model_server_that_is_not_there_is_said_so_and_one_may_go_on(tmp_path: Path) -> None:

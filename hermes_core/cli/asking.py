@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hermes_core.cli.common import print_line
 from hermes_core.errors import HermesError
+
+if TYPE_CHECKING:
+    from hermes_core.adapter import Form
 
 __all__ = ["Asker", "Defaults", "Terminal"]
 
@@ -15,8 +18,10 @@ __all__ = ["Asker", "Defaults", "Terminal"]
 class Asker(Protocol):
     """Who answers."""
 
-    def text(self, question: str, default: str = "", *, needed: bool = False) -> str:
-        """One line; `needed`: not an empty one."""
+    def text(
+        self, question: str, default: str = "", *, needed: bool = False, form: Form | None = None
+    ) -> str:
+        """One line; `needed`: not an empty one. What is not empty has the `form`."""
 
     def choice(self, question: str, choices: Sequence[str], default: str) -> str:
         """One of these."""
@@ -31,16 +36,24 @@ class Asker(Protocol):
 class Defaults:
     """Nobody is asked; what is needed and has no default is an error that names the question."""
 
-    def text(self, question: str, default: str = "", *, needed: bool = False) -> str:
+    def text(
+        self, question: str, default: str = "", *, needed: bool = False, form: Form | None = None
+    ) -> str:
         """The default."""
         if needed and not default:
             raise HermesError(
                 f"{question}: there is no default for this.", "Leave --yes out, or give it with --set."
             )
+        if default and form is not None and not form.fits(default):
+            raise HermesError(f"{question}: {default[:60]!r} cannot be that.", f"It is {form.words}.")
         return default
 
     def choice(self, question: str, choices: Sequence[str], default: str) -> str:
         """The default."""
+        if default not in choices:
+            raise HermesError(
+                f"{question}: {default[:60]!r} is none of them.", f"There are: {', '.join(choices)}."
+            )
         return default
 
     def yes(self, question: str, default: bool) -> bool:
@@ -55,14 +68,19 @@ class Defaults:
 class Terminal:
     """A person at this terminal. The end of the input, Ctrl+D, ends the command."""
 
-    def text(self, question: str, default: str = "", *, needed: bool = False) -> str:
+    def text(
+        self, question: str, default: str = "", *, needed: bool = False, form: Form | None = None
+    ) -> str:
         """Ask until there is an answer."""
         shown = f" [{default}]" if default else ""
         while True:
             answer = self._line(f"{question}{shown}: ").strip() or default
-            if answer or not needed:
+            if answer and form is not None and not form.fits(answer):
+                print_line(f"It is {form.words}.")
+            elif answer or not needed:
                 return answer
-            print_line("Something has to stand there.")
+            else:
+                print_line("Something has to stand there.")
 
     def choice(self, question: str, choices: Sequence[str], default: str) -> str:
         """Ask until it is one of these, in any case."""

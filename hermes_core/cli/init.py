@@ -147,20 +147,28 @@ class _Form:
     def _set_up(self, setup: Setup, section: dict[str, Any], commands: tuple[KnownCommand, ...]) -> None:
         plain = [one for one in setup.questions if not one.variable]
         for question in plain:
-            self._plain(question, section)
+            if question.asked(section):
+                there = self.tables.setdefault(question.section, {}) if question.section else section
+                self._plain(question, there)
         answers = {key: str(value) for key, value in section.items()}
+        for other in {one.section for one in plain if one.section}:
+            answers |= {f"{other}.{key}": str(value) for key, value in self.tables.get(other, {}).items()}
         if guide := setup.guide(answers, commands):
             print_line(guide)
         for question in setup.questions:
-            if question.variable:
+            if question.variable and question.asked(section):
                 self._secret(question, section)
+            elif question.variable:
+                section.pop(question.key, None)
 
     def _plain(self, question: Question, section: dict[str, Any]) -> None:
         default = str(section.get(question.key, question.default))
         if question.choices:
             answer = self._asker.choice(question.text, question.choices, default)
         else:
-            answer = self._asker.text(question.text, default, needed=not question.optional)
+            answer = self._asker.text(
+                question.text, default, needed=not question.optional, form=question.form
+            )
         if answer:
             section[question.key] = answer
         else:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from hermes_core.adapter import KnownCommand
+from hermes_core.adapter import Form, KnownCommand
 from hermes_core.checks import Finding, Question, Setup
 from hermes_core.errors import HermesError, SendError
 from hermes_slack.limits import WORDS
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["check", "setup"]
 
 _TIMEOUT: Final = 10.0  # seconds for one call
+_HTTP: Final = ("mode", "http")
 
 
 def setup() -> Setup:
@@ -26,12 +27,29 @@ def setup() -> Setup:
         "slack",
         "Slack",
         (
+            Question(
+                "mode",
+                "How it is reached: socket needs no public address, http one that Slack can call",
+                "socket",
+                ("socket", "http"),
+            ),
+            Question(
+                "public_url",
+                "The public address of this program",
+                form=Form(
+                    r"https://[^/\s]+(/\S*)?", 'an address with https, such as "https://agent.example.org"'
+                ),
+                only=_HTTP,
+                section="http",
+            ),
             Question("bot_token_env", "The Bot User OAuth Token (xoxb-…)", variable="SLACK_BOT_TOKEN"),
             Question(
                 "app_token_env",
                 "The App-Level Token with connections:write (xapp-…)",
                 variable="SLACK_APP_TOKEN",
+                only=("mode", "socket"),
             ),
+            Question("signing_secret_env", "The Signing Secret", variable="SLACK_SIGNING_SECRET", only=_HTTP),
         ),
         guide=_guide,
         person="In Slack: your profile, the three dots, Copy member ID (U…)",
@@ -39,8 +57,11 @@ def setup() -> Setup:
 
 
 def _guide(answers: Mapping[str, str], commands: tuple[KnownCommand, ...]) -> str:
-    made = manifest(commands, public_url="https://YOUR.HOST" if answers.get("mode") == "http" else "")
-    text: str = WORDS["guide"]["text"].format(json.dumps(made.content, indent=2, ensure_ascii=False))
+    http = answers.get("mode") == "http"
+    made = manifest(commands, public_url=answers.get("http.public_url", "https://YOUR.HOST") if http else "")
+    words = WORDS["guide"]
+    text: str = words["text"].format(json.dumps(made.content, indent=2, ensure_ascii=False))
+    text += words["http"].format(answers.get("http.port", "8765")) if http else words["socket"]
     if made.left_out:
         text += WORDS["guide"]["left_out"].format(", ".join(made.left_out))
     return text.rstrip()
