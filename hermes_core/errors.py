@@ -2,6 +2,7 @@
 
     HermesError
     ├── ConfigError          the config names something that is not there, or has the wrong type
+    │   └── SecretUnset      the environment variable of a secret is not set
     ├── Incomplete           an adapter came to its end, and not all was answered or written
     ├── CommandError         a person typed a command that cannot be carried out; shown to that person
     │   ├── BadArguments     the command exists, its arguments do not fit
@@ -43,6 +44,7 @@ __all__ = [
     "PackageError",
     "PluginError",
     "ResultGone",
+    "SecretUnset",
     "SendError",
     "StateError",
     "StoreError",
@@ -77,6 +79,10 @@ class HermesError(Exception):
 
 class ConfigError(HermesError):
     """The config cannot be used as it is; nothing was started."""
+
+
+class SecretUnset(ConfigError):
+    """The environment variable that holds a secret is not set. Whoever sets it needs to change no config."""
 
 
 class Incomplete(HermesError):

@@ -202,7 +202,7 @@ def test_a_model_server_that_is_not_there_is_said_so_and_one_may_go_on(tmp_path:
     person.answers("The server's address", "http://127.0.0.1:9/v1")
     person.types_unseen("The API key", "")
     person.asked("BROKEN  model")
-    person.answers("Write it all the same?", "y")
+    person.answers("Write it all the same? No asks again. [y/N]", "y")
     person.asked("Start it: hermes chat")
     person.ends()
     model = Config.of(tomllib.loads((tmp_path / "hermes.toml").read_text())).model
@@ -223,10 +223,33 @@ def test_the_end_of_the_input_leaves_everything_as_it_was(tmp_path: Path) -> Non
     assert not (tmp_path / "hermes.toml").exists()
 
 
-def test_a_file_that_is_there_is_only_replaced_when_somebody_says_so(tmp_path: Path) -> None:
+def test_what_a_file_says_that_is_there_is_kept_and_the_file_itself_lies_beside(tmp_path: Path) -> None:
+    file = tmp_path / "hermes.toml"
+    mine = (
+        '# mine\n[model]\nprovider = "demo"\n[conversation]\nbusy = "queue"\n[access]\nowners = ["terminal:ann"]\n'
+        "[plugins.shell]\nenabled = true\n"
+    )
+    file.write_text(mine)
+    file.chmod(0o600)
+    for copy in ("hermes.toml.before", "hermes.toml.before.1"):
+        was = file.read_text()
+        person = Person(tmp_path)
+        person.answers("hermes.toml is there already. Keep what it says", "")
+        person.packages("shell")
+        person.answers("Which provider", "")
+        person.asked(f"kept in {copy}")
+        person.ends()
+        assert (tmp_path / copy).read_text() == was
+        assert stat.S_IMODE((tmp_path / copy).stat().st_mode) == 0o600 or copy.endswith("1")
+    assert tomllib.loads(file.read_text()) == tomllib.loads(mine) | {
+        "runtime": {"data_dir": str(tmp_path / "data")}
+    }
+
+
+def test_a_file_that_is_there_stays_where_somebody_says_so_and_where_nobody_is_asked(tmp_path: Path) -> None:
     (tmp_path / "hermes.toml").write_text("# mine\n")
     person = Person(tmp_path)
-    person.answers("hermes.toml is there already. Replace it", "")
+    person.answers("hermes.toml is there already. Keep what it says", "n")
     person.asked("Nothing was changed.")
     person.ends()
     done = hermes(tmp_path, "init", "--yes")
@@ -258,8 +281,48 @@ def test_a_chosen_platform_whose_token_is_not_set_is_written_with_what_to_set(tm
     done = hermes(tmp_path, "init", "--yes", "--offline", "--set", "adapters.telegram.enabled=true")
     assert done.code == 0, done.err
     assert "Set before the start: TELEGRAM_BOT_TOKEN" in done.out
+    assert "not written yet" in done.out
+    done = hermes(
+        tmp_path,
+        "doctor",
+        "--offline",
+        "--set",
+        "adapters.telegram.enabled=true",
+        TELEGRAM_BOT_TOKEN="42:abc",
+    )
+    assert "its settings fit; the platform was not asked" in done.out
+    assert "no check of its own" not in done.out
     written = tomllib.loads((tmp_path / "hermes.toml").read_text())
     assert written["adapters"] == {"telegram": {"enabled": True, "token_env": "TELEGRAM_BOT_TOKEN"}}
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("acess.owners=telegram:42", 'command line: there is no section "acess".'),
+        ("conversation.busy=que", 'Did you mean "queue"?'),
+        ("adapters.telegram.tokn_env=A", 'there is no key "tokn_env"'),
+        ("model.provider=gpt", "gpt"),
+        ("adapters.slack.mode=htp", "There are: socket, http."),
+    ],
+)
+def test_nothing_is_written_that_could_not_run_where_nobody_is_asked(
+    tmp_path: Path, setting: str, said: str
+) -> None:
+    done = hermes(tmp_path, "init", "--yes", "--set", setting)
+    assert done.code != 0, done.out
+    assert said in done.out + done.err
+    assert "Start it" not in done.out
+    assert not (tmp_path / "hermes.toml").exists()
+
+
+def test_what_stands_wrongly_in_a_file_is_said_before_the_first_question(tmp_path: Path) -> None:
+    (tmp_path / "hermes.toml").write_text("[acess]\n")
+    person = Person(tmp_path)
+    person.answers("hermes.toml is there already. Keep what it says", "")
+    person.asked('there is no section "acess"')
+    person.ends(2)
+    assert (tmp_path / "hermes.toml").read_text() == "[acess]\n"
 
 
 def test_a_file_that_came_meanwhile_is_not_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:

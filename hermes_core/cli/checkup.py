@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from hermes_core.checks import Check, Finding, Level
-from hermes_core.errors import HermesError
+from hermes_core.errors import HermesError, SecretUnset
 from hermes_core.plugins import within
 
 __all__ = ["Owned", "Result", "checkup", "in_thread", "patience"]
@@ -31,13 +31,17 @@ class Owned(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What one check found; `plugin` is null in JSON for the core's own."""
+    """What one check found; `plugin` is null in JSON for the core's own.
+
+    `unset`: all that is missing is a secret in the environment.
+    """
 
     name: str
     plugin: str | None
     level: Level
     text: str
     advice: str = ""
+    unset: bool = False
 
 
 async def checkup(checks: Sequence[Owned]) -> list[Result]:
@@ -47,6 +51,7 @@ async def checkup(checks: Sequence[Owned]) -> list[Result]:
 
 async def _one(owned: Owned) -> Result:
     check = owned.check
+    unset = False
     try:
         found = await within(_run(check.run), check.limit)
     except TimeoutError:
@@ -54,6 +59,7 @@ async def _one(owned: Owned) -> Result:
             f"no answer within {check.limit:g} s", "Try again; is the network there?", Level.BROKEN
         )
     except HermesError as error:
+        unset = isinstance(error, SecretUnset)
         found = Finding(error.message, error.advice, Level.BROKEN)
     except Exception as error:  # noqa: BLE001 - the edge to foreign code: a check's fault is a finding about its plugin
         what = " ".join(str(error).split())[:200]
@@ -63,7 +69,7 @@ async def _one(owned: Owned) -> Result:
             f"This is a fault of {whose}.",
             Level.BROKEN,
         )
-    return Result(check.name, owned.plugin or None, found.level, found.text, found.advice)
+    return Result(check.name, owned.plugin or None, found.level, found.text, found.advice, unset)
 
 
 async def _run(run: Callable[[], Awaitable[Finding]]) -> Finding:

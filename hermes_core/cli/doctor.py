@@ -64,7 +64,7 @@ async def gathered(config: Config, *, offline: bool = False) -> tuple[list[Owned
     checks += of_plugins(plugins, config)
     given = [] if offline else await plugins.each_by_name("hermes_checks")
     checks += [Owned(name, check) for name, brought in given for check in brought or ()]
-    checks += of_adapters(plugins, config, {owned.plugin for owned in checks} if not offline else set())
+    checks += of_adapters(plugins, config, {owned.plugin for owned in checks}, offline=offline)
     if not offline:
         checks.append(of_model(plugins, config))
     return checks, []
@@ -80,7 +80,8 @@ def report(results: list[Result], config: Config | None = None, *, as_json: bool
     results = [msgspec.structs.replace(one, text=hide(one.text), advice=hide(one.advice)) for one in results]
     broken = sum(one.level is Level.BROKEN for one in results)
     if as_json:
-        print_json([msgspec.to_builtins(one) for one in results])
+        shown = [msgspec.to_builtins(one) for one in results]
+        print_json([{key: one[key] for key in one if key != "unset"} for one in shown])
         return 1 if broken else 0
     for line in lines(results):
         print_line(line)

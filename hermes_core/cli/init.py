@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -38,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask, check, write. Nothing is written before the end, and no file is replaced without asking."""
+    """Ask, check, write. Nothing is written before the end; what a file says that is there already is kept."""
     from hermes_core.cli.asking import Defaults, Terminal
     from hermes_core.cli.logs import log_nowhere
 
@@ -53,14 +55,20 @@ def run(options: argparse.Namespace) -> int:
     there = file.exists()
     if there and options.yes:
         raise HermesError(f"{file} is there already, and is left as it is.", "Name another one: --file FILE")
-    if there and not asker.yes(f"{file} is there already. Replace it at the end?", default=False):
+    keep = f"{file} is there already. Keep what it says, and ask for the rest?"
+    if there and not asker.yes(keep, default=True):
         print_line("Nothing was changed.")
         return 0
-    form = _Form(asker, _given(options.set), options)
+    form = _Form(asker, _begun(file if there else None, options), options)
     while True:
         form.ask()
-        if form.well() or asker.yes("Write it all the same? No asks again.", default=True):
+        if form.well() or (not options.yes and asker.yes("Write it all the same? No asks again.", False)):
             break
+        if options.yes:
+            raise HermesError(
+                "What is said to be BROKEN would not run; nothing was written.",
+                "Correct it; --offline leaves out what needs the network.",
+            )
     form.write(file, replace=there)
     return 0
 
@@ -202,7 +210,10 @@ class _Form:
     # -- checking
 
     def well(self) -> bool:
-        """Check what was answered, as `hermes doctor` does; whether nothing is broken."""
+        """Check what was answered, as `hermes doctor` does; whether nothing is broken.
+
+        Where nobody is asked, a secret may still be unset: what has to be set is said in the end.
+        """
         import asyncio
 
         from hermes_core.checks import Level
@@ -227,7 +238,7 @@ class _Form:
         for line in lines(results):
             print_line(config.secrets.hide(line))
         print_line()
-        return all(one.level is not Level.BROKEN for one in results)
+        return all(one.level is not Level.BROKEN or (one.unset and self._options.yes) for one in results)
 
     # -- writing
 
@@ -238,6 +249,9 @@ class _Form:
         from hermes_core.cli.files import write_new
 
         text = _HEAD + tomli_w.dumps({name: table for name, table in self.tables.items() if table})
+        if replace:
+            before = _aside(file)
+            print_line(f"What was there, with its comments, is kept in {before}")
         write_new(file, text, 0o644, replace=replace)
         print_line(f"Written: {file}")
         variables = file.with_name(_VARIABLES)
@@ -283,11 +297,41 @@ class _Form:
         print_line(f"Start it: hermes {start}{option}")
 
 
-def _given(settings: list[str]) -> dict[str, Any]:
-    """The tables of `--set`; a value is TOML where it can be read as that, else a text."""
-    import tomllib
+def _begun(file: Path | None, options: argparse.Namespace) -> dict[str, Any]:
+    """The tables of the file that is there, and over them those of `--set`.
+
+    `ConfigError` for what no question could put right, said of the place where it stands.
+    """
+    from hermes_core.cli.common import overrides
+    from hermes_core.config import Config
+    from hermes_core.config.sources import read_file
 
     tables: dict[str, Any] = {}
+    if file is not None:
+        Config.load(file, {})
+        tables = read_file(file)
+    given = _given(options.set, tables)
+    Config.of({}, os.environ, overrides(options))
+    Config.of(given)
+    return given
+
+
+def _aside(file: Path) -> Path:
+    """A copy of the file beside it, under the first name that is free; as readable as the file itself."""
+    from hermes_core.cli.files import write_new
+
+    numbers = (f".{number}" if number else "" for number in itertools.count())
+    copy = next(
+        one for number in numbers if not (one := file.with_name(f"{file.name}.before{number}")).exists()
+    )
+    write_new(copy, file.read_text(encoding="utf-8-sig"), stat.S_IMODE(file.stat().st_mode), replace=False)
+    return copy
+
+
+def _given(settings: list[str], tables: dict[str, Any]) -> dict[str, Any]:
+    """`tables` with those of `--set`; a value is TOML where it can be read as that, else a text."""
+    import tomllib
+
     for setting in settings:
         key, equals, value = setting.partition("=")
         *path, last = key.strip().split(".")
@@ -295,7 +339,10 @@ def _given(settings: list[str]) -> dict[str, Any]:
             raise HermesError(f"--set {setting[:60]}: this is no setting.", "Write --set section.key=value.")
         table = tables
         for part in path:
-            table = table.setdefault(part, {})
+            inner = table.setdefault(part, {})
+            if not isinstance(inner, dict):
+                inner = table[part] = {}
+            table = inner
         try:
             table[last] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:

@@ -53,7 +53,13 @@ def looks(config: Config) -> list[Owned]:
 
 
 async def _config(config: Config) -> Finding:
-    where = f"file {config.file}" if config.file is not None else "no file; defaults hold"
+    origins = {given.origin.partition(" ")[0] for given in config.sources.values.values()}
+    if config.file is not None:
+        where = f"file {config.file}"
+    elif "file" in origins:
+        where = "not written yet"
+    else:
+        where = f"no file; {'what was given beside it and ' if origins else ''}defaults hold"
     return Finding(f"{where} (Hermes {hermes_core.__version__})")
 
 
@@ -260,8 +266,9 @@ def of_plugins(plugins: Plugins, config: Config) -> Iterator[Owned]:
         yield Owned(info.name, Check(f"plugin {info.name}", fault(info.problem)))
 
 
-def of_adapters(plugins: Plugins, config: Config, checked: set[str]) -> Iterator[Owned]:
-    """For each adapter that `hermes run` would serve and that brings no check of its own: that it can be opened."""
+def of_adapters(plugins: Plugins, config: Config, checked: set[str], *, offline: bool) -> Iterator[Owned]:
+    """For each adapter that `hermes run` would serve and that was not `checked`: that it can be opened."""
+    rest = "the platform was not asked" if offline else "it has no check of its own"
     owners = {name: info.name for info in plugins.infos.values() for name in info.adapters}
     for name, factory in plugins.adapters.items():
         if owners.get(name) in checked or not config.given(f"adapters.{name}"):
@@ -269,7 +276,7 @@ def of_adapters(plugins: Plugins, config: Config, checked: set[str]) -> Iterator
 
         async def look(name: str = name, factory: Any = factory) -> Finding:
             factory.open({})
-            return Finding("its settings fit; it has no check of its own")
+            return Finding(f"its settings fit; {rest}")
 
         yield Owned(owners.get(name, ""), Check(name, look))
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote
 
-from hermes_core.errors import ConfigError
+from hermes_core.errors import ConfigError, SecretUnset
 from hermes_core.veil import Mask
 
 __all__ = ["Secrets", "is_variable"]
@@ -76,7 +76,7 @@ class Secrets(Mask):
             return secret
         # A name that does not look like one may be a secret in the wrong place: it is not repeated.
         shown = variable if _USUAL_VARIABLE.fullmatch(variable) else "that it names"
-        raise ConfigError(
+        raise SecretUnset(
             f"{head}the environment variable {shown} is not set.",
             f"Set it before the start (export {variable}=…), or take {key} out."
             if shown == variable
