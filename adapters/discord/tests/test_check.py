@@ -23,7 +23,7 @@ async def test_a_token_that_discord_knows_is_told_with_the_bots_name(discord: Fa
 
 
 async def test_an_intent_that_is_off_is_found_before_the_gateway_closes_for_it(discord: FakeDiscord) -> None:
-    discord.flags = 0
+    discord.gateway.allowed = 0
     found = await look(discord.base_url, discord.token)
     assert found.level is Level.BROKEN
     assert "Message Content Intent is off" in found.text

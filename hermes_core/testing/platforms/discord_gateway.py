@@ -28,6 +28,11 @@ HELLO: Final = 10
 HEARTBEAT_ACK: Final = 11
 
 _PRIVILEGED: Final = {1: "GUILD_MEMBERS", 8: "GUILD_PRESENCES", 15: "MESSAGE_CONTENT"}  # bits of the intents
+_FLAGS: Final = {
+    1: 1 << 15,
+    8: 1 << 13,
+    15: 1 << 19,
+}  # of an application that has them, by bits of the intents
 _MESSAGE_CONTENT: Final = 1 << 15
 _GUILD_MESSAGES: Final = 1 << 9
 _DIRECT_MESSAGES: Final = 1 << 12
@@ -68,7 +73,7 @@ class Connection:
 
 
 class Gateway:
-    """`allowed` is the set of privileged intents that the application was given, as bits.
+    """`allowed` is the set of privileged intents that the application was given, as bits; `flags` follow from it.
 
     `duplicates`: how many events before the resumed one are sent once more with each resume.
     """
@@ -96,6 +101,11 @@ class Gateway:
     def connected(self) -> int:
         """How many connections have a session at this instant."""
         return sum(1 for one in self._connections if one.session is not None and not one.deaf)
+
+    @property
+    def flags(self) -> int:
+        """What the application's object says of the privileged intents that it was given."""
+        return sum(flag for bit, flag in _FLAGS.items() if self.allowed >> bit & 1)
 
     async def dispatch(self, event: str, data: Mapping[str, Any], *, direct: bool = False) -> None:
         """Let something happen: every session that wants it is told, now or after its resume."""
@@ -205,7 +215,7 @@ class Gateway:
             "guilds": [{"id": id_, "unavailable": True} for id_ in self.guilds],
             "session_id": session.id,
             "resume_gateway_url": self.url,
-            "application": {"id": self._application, "flags": 0},
+            "application": {"id": self._application, "flags": self.flags},
         }
         await self._tell(session, "READY", ready)
         for guild in self.guilds.values():

@@ -69,7 +69,6 @@ class Rest(Interactions):
         self.faults: list[Fault] = []
         self.commands: list[dict[str, Any]] = []
         self.created = 0  # commands, today
-        self.flags = 1 << 19  # of the application: it may read message content
         self.typing: list[str] = []
         self.reactions: list[tuple[str, str]] = []
         self.closed_to: dict[str, tuple[int, int]] = {}  # channel: status and code of every post
@@ -199,7 +198,7 @@ class Rest(Interactions):
         more = {"bot_public": True, "bot_require_code_grant": False, "verify_key": "00", "team": None}
         owner = person("1", "Owner")
         about = {"id": self.application, "name": "Hermes", "icon": None, "description": "", "owner": owner}
-        return answer({**about, **more, "flags": self.flags, "summary": ""})
+        return answer({**about, **more, "flags": self.gateway.flags, "summary": ""})
 
     async def _get_channel(self, request: web.Request) -> web.Response:
         return answer(self.world.found(request.match_info["channel"]))
