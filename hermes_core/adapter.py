@@ -200,7 +200,8 @@ class Adapter(Protocol):
         """Connect and deliver messages until cancelled.
 
         Returning means that the platform has nothing more to say (end of input); an exception makes
-        the runtime start it again with back-off. A cancellation must end it within a second.
+        the runtime start it again with back-off. A `ConfigError`, also one within a group, says that trying
+        again is of no use: a refused token. A cancellation must end it within a second.
         """
 
     async def send(self, outgoing: Outgoing) -> Sent:

@@ -29,6 +29,8 @@ therefore never holds a path, a secret or a traceback.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 __all__ = [
     "BadArguments",
     "CommandError",
@@ -51,8 +53,12 @@ __all__ = [
     "StoreInUse",
     "StoreUnwritable",
     "ToolError",
+    "leaves",
+    "reason",
     "told",
 ]
+
+_SHOWN = 3  # of the errors of a group, how many one line names
 
 
 def told(error: BaseException) -> str:
@@ -63,6 +69,31 @@ def told(error: BaseException) -> str:
         raise
     except BaseException:  # noqa: BLE001 - the edge to foreign code: its fault stays its own
         return type(error).__name__
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors that a group holds, however deep, in their order; the error itself where it is no group."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from leaves(one)
+    else:
+        yield error
+
+
+def reason(error: BaseException, hide: Callable[[str], str] = str) -> str:
+    """Why something failed, in one line: the kind and the first line of the text, secrets taken out by `hide`.
+
+    Of a group the first three that it holds: which of them came first cannot be seen.
+    """
+    all_ = list(leaves(error))
+    more = f" (and {len(all_) - _SHOWN} more)" if len(all_) > _SHOWN else ""
+    return "; ".join(_line(one, hide) for one in all_[:_SHOWN]) + more
+
+
+def _line(error: BaseException, hide: Callable[[str], str]) -> str:
+    kind = type(error).__name__
+    lines = hide(told(error)).strip().splitlines()  # hidden first: a secret may have several lines
+    return f"{kind}: {lines[0].rstrip()}" if lines and lines[0] != kind else kind
 
 
 class HermesError(Exception):

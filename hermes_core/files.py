@@ -26,7 +26,7 @@ import msgspec
 
 from hermes_core.adapter import Adapter, Downloads, Features
 from hermes_core.config import FilesSettings
-from hermes_core.errors import HermesError, StoreUnwritable
+from hermes_core.errors import HermesError, StoreUnwritable, reason
 from hermes_core.file import file_id, sized
 from hermes_core.messages import Address, Attachment, Item, Outgoing, Said
 from hermes_core.store import Store
@@ -49,6 +49,7 @@ class Files:
         adapters: Mapping[str, Adapter],
         store: Store,
         put: Callable[[Outgoing], None],
+        hide: Callable[[str], str] = str,
     ) -> None:
         self._in = folder / "in"
         self._out = folder / "out"
@@ -56,6 +57,7 @@ class Files:
         self._adapters = adapters
         self._store = store
         self._put = put
+        self._hide = hide
         self._fetching: dict[Path, asyncio.Lock] = {}
 
     def of(self, address: Address, items: Callable[[], tuple[Item, ...]]) -> _Here:
@@ -120,7 +122,8 @@ class Files:
         except (HermesError, OSError):
             raise
         except Exception as error:  # the edge to foreign code: an adapter's fault is one failed read
-            log.error("adapter %s failed to fetch a file", adapter.platform, exc_info=error)
+            why = reason(error, self._hide)
+            log.error("adapter %s failed to fetch a file: %s", adapter.platform, why, exc_info=error)
             raise HermesError(f"{attachment.name} could not be fetched.", "Try again later.") from error
         finally:
             part.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from hermes_core.adapter import Adapter, Sent
-from hermes_core.errors import SendError, StoreError, StoreUnwritable
+from hermes_core.errors import SendError, StoreError, StoreUnwritable, leaves, reason
 from hermes_core.files import fitted
 from hermes_core.messages import Address, Outgoing
 from hermes_core.metrics import Sends
@@ -175,8 +175,10 @@ class Outbox:
         except SendError:
             raise
         except Exception as error:  # the edge to foreign code: an adapter's fault must not lose the message
-            log.error("adapter %s failed on %s", adapter.platform, outgoing.key, exc_info=error)
-            raise SendError(f"The adapter failed: {type(error).__name__}.", unknown=True) from error
+            why = reason(error, self._hide)
+            log.error("adapter %s failed on %s: %s", adapter.platform, outgoing.key, why, exc_info=error)
+            kind = type(next(leaves(error))).__name__
+            raise SendError(f"The adapter failed: {kind}.", unknown=True) from error
         self.sends[outgoing.address.platform].sent += 1
         await self._account(self._store.sent, outgoing.key, sent.ids)
 

@@ -23,7 +23,7 @@ from hermes_core.adapter import Adapter
 from hermes_core.clock import Clock
 from hermes_core.config import Config
 from hermes_core.control import Control
-from hermes_core.errors import ConfigError, Incomplete, StoreUnwritable
+from hermes_core.errors import ConfigError, Incomplete, StoreUnwritable, leaves, reason
 from hermes_core.files import Files
 from hermes_core.jobs.control import Control as JobControl
 from hermes_core.jobs.runner import EmbeddedJobs
@@ -152,7 +152,9 @@ class Runtime:
         self.router = Router(self.services)
         self.jobs = EmbeddedJobs(self.services, plugins.async_tools, folder / "jobs", self.router.deliver)
         self.services.jobs = lambda address, author, role: JobsView(self.jobs, address, author, role)
-        files = Files(folder / "files", self.config.files, adapters, store, outbox.put)
+        files = Files(
+            folder / "files", self.config.files, adapters, store, outbox.put, self.config.secrets.hide
+        )
         files.purge()
         self.services.files = files.of
         stops = JobControl(folder / "jobs", self.jobs, tasks.spawn)
@@ -314,30 +316,38 @@ class Runtime:
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
+            final: ConfigError | Incomplete | None = None
             try:
                 await adapter.run(gateway)
-            except ConfigError as error:
-                log.error("adapter %s: %s", name, error)
-                pulse.ended()
-                if self._is_last(name):
-                    raise
-                return
-            except Incomplete as error:
-                if self._is_last(name):
-                    raise
-                log.error("adapter %s: %s", name, error)
-                return
             except Exception as error:  # the adapter's edge: it is started again, the others go on (P2)
-                pulse.down()
-                log.error("adapter %s failed; next start in %.0f s", name, pause, exc_info=error)
+                ends = [one for one in leaves(error) if isinstance(one, ConfigError | Incomplete)]
+                final = ends[0] if ends else None
+                if final is None:
+                    pulse.down()
+                    why = reason(error, self.config.secrets.hide)
+                    log.error("adapter %s failed; next start in %.0f s: %s", name, pause, why, exc_info=error)
             else:
                 pulse.ended()
                 self._is_ready(name, False)
+                return
+            if final is not None:
+                self._gave_up(name, pulse, final)
                 return
             if loop.time() - began > STEADY:
                 pause = FIRST_PAUSE
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _gave_up(self, name: str, pulse: Pulse, error: ConfigError | Incomplete) -> None:
+        """An adapter has failed for good; raises the error where it was the last one."""
+        refused = isinstance(error, ConfigError)
+        last = self._is_last(name)
+        if refused or not last:
+            log.error("adapter %s: %s", name, error)
+        if refused:
+            pulse.ended()
+        if last:
+            raise error
 
     def _is_last(self, name: str) -> bool:
         """An adapter has failed for good: whether all have by now, so that nobody can reach the agent."""

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from hermes_core.adapter import Adapter, Drafted, Shown
 from hermes_core.commands import Registry
 from hermes_core.config import Config, ConversationSettings
-from hermes_core.errors import StoreError, StoreUnwritable
+from hermes_core.errors import StoreError, StoreUnwritable, reason
 from hermes_core.file import ConversationFiles, NoFiles
 from hermes_core.job import NoJobs, TurnJobs
 from hermes_core.messages import Address, Author, Item, Outgoing, Role
@@ -228,7 +228,8 @@ class Services:
             try:
                 await adapter.send(outgoing)
             except Exception as error:  # the edge to foreign code: a notice is worth one try
-                log.warning("a notice to %s was not delivered", address, exc_info=error)
+                why = reason(error, self.config.secrets.hide)
+                log.warning("a notice to %s was not delivered: %s", address, why, exc_info=error)
 
         self.tasks.spawn(send(), "notice")
 
@@ -240,7 +241,8 @@ class Services:
         try:
             adapter.show(address, shown)
         except Exception as error:  # the edge to foreign code: showing must never stop the work
-            log.error("adapter %s failed to show %s", address.platform, type(shown).__name__, exc_info=error)
+            what, why = type(shown).__name__, reason(error, self.config.secrets.hide)
+            log.error("adapter %s failed to show %s: %s", address.platform, what, why, exc_info=error)
 
     def draft(self, address: Address, drafted: Drafted) -> None:
         """Show more of a text, behind every earlier one that still waits in the outbox (D5)."""

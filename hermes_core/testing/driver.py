@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol, Self
 import msgspec
 
 from hermes_core.adapter import Activity, Adapter, KnownCommand
-from hermes_core.errors import ConfigError, StoreUnwritable
+from hermes_core.errors import ConfigError, StoreUnwritable, leaves
 from hermes_core.messages import Address, Message, Outgoing
 from hermes_core.outbox import Outbox
 
@@ -223,7 +223,8 @@ class Session:
             try:
                 await self.adapter.run(self.gateway)
             except Exception as error:  # as the runtime's: whatever an adapter raises
-                if self.gateway.ready_calls == before or isinstance(error, ConfigError):
+                refused = any(isinstance(one, ConfigError) for one in leaves(error))
+                if refused or self.gateway.ready_calls == before:
                     raise
                 await asyncio.sleep(0.05)
             else:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from hermes_core.adapter import Activity, Broken, Drafted, Progress, Sent, Shown, Working
-from hermes_core.errors import SendError
+from hermes_core.errors import SendError, reason
 from hermes_core.messages import Address, Outgoing, turn_key
 from hermes_core.pacing import Budget, Finished, Slot, Stopped
 from hermes_core.writing.journal import Draft, Journal
@@ -213,7 +213,8 @@ class Writing:
         except SendError as error:
             log.warning("a text could not be completed: %s", error)
         except Exception as error:  # the edge to what cuts it: one text must not end the connection
-            log.error("a text in %s is not shown while it is written", text.address, exc_info=error)
+            why = reason(error)
+            log.error("a text in %s is not shown while it is written: %s", text.address, why, exc_info=error)
             self._open.pop(text, None)
             text.ended.set()  # its reply may still complete it
             return

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from hermes_core.errors import SendError
+from hermes_core.errors import SendError, reason
 from hermes_core.messages import Address
 from hermes_core.pacing import Action, Budget, Cut, Delete, Delta, Edit, Live, Post, Slot, Stopped, Stream
 from hermes_core.writing.journal import Draft, Journal
@@ -177,7 +177,7 @@ class Text:
         except (SendError, Unsent):
             raise
         except Exception as error:  # the edge to the platform's code: its fault must not lose the text
-            log.error("a call for %s failed", self.address, exc_info=error)
+            log.error("a call for %s failed: %s", self.address, reason(error), exc_info=error)
             raise SendError(f"The adapter failed: {type(error).__name__}.", unknown=True) from error
 
     async def _do(self, action: Action) -> str:

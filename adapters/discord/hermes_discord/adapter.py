@@ -20,7 +20,7 @@ import discord
 import msgspec
 
 from hermes_core.adapter import Gateway, Received, Sent, Shown
-from hermes_core.errors import HermesError, SendError
+from hermes_core.errors import HermesError, SendError, reason
 from hermes_core.messages import Address, Attachment, Outgoing
 from hermes_core.pacing import Budget, Rate, Slot
 from hermes_core.writing import Journal, Style, Writing
@@ -130,8 +130,6 @@ class DiscordAdapter:
                 finally:
                     self._group = None
                     self._open.clear()
-        except BaseExceptionGroup as several:  # the connection's own is the last; it says why it ended
-            raise several.exceptions[-1] from several
         finally:
             self._notebook.write()
 
@@ -188,7 +186,8 @@ class DiscordAdapter:
         except SendError as error:  # something passing was not shown; what must arrive goes through `send`
             log.info("not shown: %s", error)
         except Exception as error:  # the edge to the platform: a strange event must not end the connection
-            log.error("an event of Discord, or something to be shown there, failed", exc_info=error)
+            what = "an event of Discord, or something to be shown there, failed: %s"
+            log.error(what, reason(error), exc_info=error)
 
     async def _note(self) -> None:
         """Write down what was seen, and look after each heartbeat whether all is as it was."""

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import discord
 
 from hermes_core.adapter import Gateway
-from hermes_core.errors import SendError, StoreError
+from hermes_core.errors import SendError, StoreError, reason
 from hermes_core.messages import Address
 from hermes_discord import convert
 from hermes_discord.faults import outcome
@@ -122,7 +122,8 @@ class Intake:
             return isinstance(error, SendError) and error.permanent
         except Exception as error:  # the edge to the platform: one event that is unlike all others must not
             # end the connection, after which it would be read again from the history, for ever
-            log.error("an event in %d cannot be read and is left out", channel, exc_info=error)
+            what = "an event in %d cannot be read and is left out: %s"
+            log.error(what, channel, reason(error), exc_info=error)
         return True
 
     # -- work

@@ -12,7 +12,7 @@ import discord
 import yarl
 from discord.state import ConnectionState
 
-from hermes_core.errors import ConfigError, HermesError
+from hermes_core.errors import ConfigError, HermesError, reason
 from hermes_discord.limits import LONGEST_PAUSE
 
 __all__ = ["Line", "dates"]
@@ -119,6 +119,8 @@ class Line(discord.Client):
                     "It is in more servers than one connection may serve: let it leave some.",
                 ) from error
             raise HermesError(f"Discord closed the connection for good ({error.code}).") from error
+        except (aiohttp.ClientConnectionError, OSError) as error:
+            raise HermesError(f"Discord cannot be reached: {error}") from error
         except AttributeError as error:
             # the library's own fault when its very first connection fails: there is nothing to resume
             if self.ws is not None:
@@ -144,7 +146,8 @@ def _read(name: str, parse: Callable[[Any], None]) -> Callable[[Any], None]:
         try:
             parse(data)
         except Exception as error:  # the edge to foreign data: else the library ends the connection for it
-            log.error("an event %s of Discord cannot be read and is left out", name, exc_info=error)
+            what = "an event %s of Discord cannot be read and is left out: %s"
+            log.error(what, name, reason(error), exc_info=error)
 
     return read
 

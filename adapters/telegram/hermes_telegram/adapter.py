@@ -132,12 +132,8 @@ class TelegramAdapter:
                         await polling.run()
                     except Conflict:  # somebody set a webhook
                         await self._connect(bot, gateway)
-        except InvalidToken:
+        except* InvalidToken:
             raise self._refused() from None  # the library's text has the token in it
-        except BaseExceptionGroup as several:
-            if several.subgroup(InvalidToken) is not None:
-                raise self._refused() from None
-            raise several.exceptions[0] from several
         finally:
             self._open.clear()
             self._group = None

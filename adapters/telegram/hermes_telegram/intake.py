@@ -18,7 +18,7 @@ import msgspec
 import telegram
 
 from hermes_core.adapter import Gateway
-from hermes_core.errors import StoreError
+from hermes_core.errors import StoreError, reason
 from hermes_core.messages import Address
 from hermes_telegram import limits
 from hermes_telegram.client import Client
@@ -82,7 +82,8 @@ class Intake:
         try:
             return convert(update, self._me)
         except Exception as error:  # the edge to foreign data: one update must not make the rest unheard
-            log.error("update %d could not be read and is passed over", update.update_id, exc_info=error)
+            what = "update %d could not be read and is passed over: %s"
+            log.error(what, update.update_id, reason(error), exc_info=error)
             return Ignored("unreadable")
 
     async def _take(self, chain: Iterable[tuple[int, What]]) -> int | None:

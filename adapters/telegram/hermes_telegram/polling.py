@@ -17,6 +17,7 @@ import msgspec
 import telegram
 from telegram.error import Conflict, InvalidToken, TelegramError
 
+from hermes_core.errors import reason
 from hermes_telegram import limits
 from hermes_telegram.request import Flood, Request
 
@@ -124,7 +125,8 @@ def read(raw: Any, bot: telegram.Bot) -> telegram.Update:
     try:
         return telegram.Update.de_json(raw, bot)
     except _UNREADABLE as error:
-        log.error("update %s could not be read and is passed over", raw.get("update_id"), exc_info=error)
+        what = "update %s could not be read and is passed over: %s"
+        log.error(what, raw.get("update_id"), reason(error), exc_info=error)
         return telegram.Update(raw["update_id"])
 
 

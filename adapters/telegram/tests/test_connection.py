@@ -13,13 +13,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes_core.errors import ConfigError
+from hermes_core.errors import ConfigError, reason
+from hermes_core.messages import Address
 from hermes_core.route import Problem, Request
+from hermes_core.testing.driver import RecordingGateway
 from hermes_core.testing.model import Hold
 from hermes_core.testing.platforms.telegram import Fault, Refusal, TelegramServer, flood
+from hermes_core.writing import Draft, Journal
+from hermes_telegram.adapter import TelegramAdapter
 from hermes_telegram.client import make_bot
 from hermes_telegram.polling import Polling
-from hermes_telegram.settings import PATH, Webhook
+from hermes_telegram.settings import PATH, Settings, Webhook
 from hermes_telegram.webhook import hook, watch
 
 
@@ -32,6 +36,33 @@ async def test_a_token_that_is_refused_ends_the_start_and_is_not_repeated_anywhe
         with pytest.raises(ConfigError, match="refuses the bot's token"):
             await house.task
     assert telegram.token not in caplog.text
+
+
+class Falling(RecordingGateway):
+    """Fails at the first poll that came back, and once more when what waits for it is ended."""
+
+    async def settled(self, address: Address) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise RuntimeError("it fell over while it was cleared away")
+
+    def alive(self) -> None:
+        raise LookupError("why it ended")
+
+
+async def test_why_the_connection_ended_is_said_whatever_fails_while_the_rest_is_ended(
+    telegram: TelegramServer, tmp_path: Path
+) -> None:
+    journal = Journal(tmp_path / f"{telegram.token.partition(':')[0]}.drafts")
+    journal.note(Draft(str(Address("telegram", "42", "1")), "k", ids=("1",), text="It was"))
+    settings = Settings(base_url=telegram.base_url)
+    adapter = TelegramAdapter(telegram.token, settings, tmp_path)
+    with pytest.raises(ExceptionGroup) as raised:
+        await adapter.run(Falling())
+    said = reason(raised.value)
+    assert "LookupError: why it ended" in said
+    assert "RuntimeError: it fell over" in said
 
 
 async def test_polling_ends_a_webhook_that_was_set_before(open_house: Any, telegram: TelegramServer) -> None:
