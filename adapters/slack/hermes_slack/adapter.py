@@ -21,7 +21,7 @@ from hermes_core.pacing import Budget, Slot
 from hermes_core.reading import Reading
 from hermes_core.route import Problem, Request, Response
 from hermes_core.writing import Journal, Style, Writing
-from hermes_slack import render, socket, web, webhook
+from hermes_slack import render, socket, webhook
 from hermes_slack.app import build
 from hermes_slack.client import Client
 from hermes_slack.convert import PLATFORM
@@ -108,14 +108,13 @@ class SlackAdapter:
         logger.setLevel(logging.WARNING)  # the library writes every call out for a level that is not set
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT)) as session:
             client = Client(app.bot_token, app.base_url, session, logger, gateway.dated)
-            me = await web.me(client)
-            url = await web.address(client, app.app_token) if app.app_token else ""
-            calls = web.Web(client)
+            me = await client.me()
+            url = await client.address(app.app_token) if app.app_token else ""
             reading = Reading(self._path("seen.json"))
-            intake = Intake(gateway, me, calls, reading, self._wall, follow_threads=app.follow_threads)
-            files = Files(calls, session, self._path("files.json"), app.bot_token, app.base_url)
+            intake = Intake(gateway, me, client, reading, self._wall, follow_threads=app.follow_threads)
+            files = Files(client, self._path("files.json"))
             posts = Posts(
-                calls, files, session, intake.speaker, self._wall, time.monotonic, native=app.native_streams
+                client, files, intake.speaker, self._wall, time.monotonic, native=app.native_streams
             )
             bolt = build(client, intake, logger)
 
@@ -128,7 +127,7 @@ class SlackAdapter:
                     group.create_task(self._writing.run(posts, gateway.settled, find=posts.find))
                     group.create_task(reading.keep())
                     await self._writing.connected()
-                    signs = Signs(calls, intake.speaker, self._writing.spawn, self._path("signs.json"))
+                    signs = Signs(client, intake.speaker, self._writing.spawn, self._path("signs.json"))
                     self._line = _Line(bolt, posts, files, signs)
                     if app.app_token:
                         await socket.serve(bolt, app.app_token, url, gateway, ready, app.ping_interval)

@@ -71,15 +71,14 @@ async def check(app: App) -> Finding:
     """Ask Slack who the agent is and, in mode socket, for an address, which stays unused."""
     import aiohttp
 
-    from hermes_slack import web
     from hermes_slack.client import Client
 
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT)) as session:
         client = Client(app.bot_token, app.base_url, session)
         try:
-            me = await web.me(client)
+            me = await client.me()
             if app.app_token:
-                await web.address(client, app.app_token)
+                await client.address(app.app_token)
         except SendError as error:
             raise HermesError(error.message, "Is the network there?") from error
     how = "over Socket Mode" if app.app_token else "over HTTP, at POST /slack/events"

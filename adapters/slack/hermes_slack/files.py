@@ -19,8 +19,8 @@ from yarl import URL
 from hermes_core.errors import HermesError, SendError
 from hermes_core.messages import Address, Attachment
 from hermes_core.writing import Place, kept
+from hermes_slack.client import Client, in_thread
 from hermes_slack.faults import word_of
-from hermes_slack.web import Web, in_thread
 
 __all__ = ["Files", "Unwanted"]
 
@@ -40,21 +40,16 @@ class Unwanted(HermesError):
 
 
 class Files:
-    """The files of one connection. `token` goes to Slack's own servers and to `base_url`, and nowhere else (X2).
+    """The files of one connection. Its token goes to Slack's own servers and to `base_url`, and nowhere else (X2).
 
     `path` keeps the ids of what was uploaded.
     """
 
-    def __init__(
-        self, web: Web, session: aiohttp.ClientSession, path: Path | None, token: str, base_url: str
-    ) -> None:
-        self._web = web
-        self._session = session
+    def __init__(self, client: Client, path: Path | None) -> None:
+        self._client = client
         self._path = path
         # by the key of a message: the ids of what was uploaded in place of its messages, "" for all others
         self._uploads = kept.read(path, dict[str, list[str]], {})
-        self._token = token
-        self._base = URL(base_url)
 
     # -- out
 
@@ -85,12 +80,12 @@ class Files:
     async def _upload(self, attachment: Attachment) -> str:
         path = Path(attachment.ref)
         size = (await asyncio.to_thread(path.stat)).st_size
-        answer = await self._web.read(
+        answer = await self._client.read(
             "files.getUploadURLExternal", filename=attachment.name, length=str(size)
         )
         content = await asyncio.to_thread(path.open, "rb")
         try:
-            async with self._session.post(
+            async with self._client.http.post(
                 str(answer["upload_url"]), data=content, timeout=_TIMEOUT
             ) as response:
                 if response.status != 200:
@@ -105,7 +100,7 @@ class Files:
         place = in_thread(address)
         place["channel_id"] = place.pop("channel")
         files = [{"id": id_, "title": attachment.name}]
-        await self._web.call("files.completeUploadExternal", files=files, **place)
+        await self._client.call("files.completeUploadExternal", files=files, **place)
         await self._stands(id_, address)  # it is shown a moment later: what follows must stand behind it
 
     async def _stands(self, id_: str, address: Address) -> bool:
@@ -113,7 +108,7 @@ class Files:
             if look:
                 await asyncio.sleep(_LOOK)
             try:
-                answer = await self._web.read("files.info", file=id_)
+                answer = await self._client.read("files.info", file=id_)
             except SendError as error:
                 if word_of(error) in ("file_not_found", "file_deleted", "missing_scope"):
                     return False
@@ -134,9 +129,9 @@ class Files:
                 await asyncio.sleep(_LOOK * attempt)
             begun = False
             try:
-                async with self._session.get(
+                async with self._client.http.get(
                     url,
-                    headers={"Authorization": f"Bearer {self._token}"},
+                    headers={"Authorization": f"Bearer {self._client.token}"},
                     allow_redirects=False,  # Slack sends whom it does not know to a page where people log in
                     timeout=_TIMEOUT,
                 ) as response:
@@ -159,7 +154,7 @@ class Files:
         ref = attachment.ref
         if not ref.startswith(("https://", "http://")):  # of another workspace: Slack gives the id only
             try:
-                answer = await self._web.read("files.info", file=ref)
+                answer = await self._client.read("files.info", file=ref)
             except SendError as error:
                 raise HermesError(
                     f"Slack does not give {attachment.name} ({word_of(error) or error.message}).",
@@ -168,7 +163,7 @@ class Files:
             file = answer.get("file") or {}
             ref = str(file.get("url_private_download") or file.get("url_private") or "")
         url = URL(ref)
-        own = url.origin() == self._base.origin() if url.is_absolute() else False
+        own = url.is_absolute() and url.origin() == URL(self._client.base_url).origin()
         if not own and not (url.scheme == "https" and f".{url.host}".endswith(_SLACK)):
             raise HermesError(
                 f"{attachment.name} is not kept by Slack but elsewhere.", "Upload the file itself instead."

@@ -14,9 +14,9 @@ from hermes_core.adapter import Gateway
 from hermes_core.errors import SendError
 from hermes_core.messages import Address, Message
 from hermes_core.reading import Reading
+from hermes_slack.client import Client
 from hermes_slack.convert import Change, Incoming, Me, Removal, delivered, event
 from hermes_slack.posts import Speaker
-from hermes_slack.web import Web
 
 __all__ = ["Intake"]
 
@@ -42,7 +42,7 @@ class Intake:
         self,
         gateway: Gateway,
         me: Me,
-        web: Web,
+        client: Client,
         reading: Reading,
         wall: Callable[[], float],
         *,
@@ -50,7 +50,7 @@ class Intake:
     ) -> None:
         self._gateway = gateway
         self._me = me
-        self._web = web
+        self._client = client
         self._reading = reading
         self._wall = wall
         self._follow = follow_threads
@@ -78,7 +78,7 @@ class Intake:
         """
         if self._wall() - float(last) > _FORGOTTEN:
             return
-        said = self._web.standing(address.channel, address.thread, oldest=last)
+        said = self._client.standing(address.channel, address.thread, oldest=last)
         missed = [one async for one in said if str(one.get("ts")) > last]
         for message in sorted(missed, key=lambda one: float(str(one["ts"]))):
             found = event({"event": {"type": "message", **message, "channel": address.channel}}, self._me)
@@ -130,7 +130,7 @@ class Intake:
             person: Mapping[str, Any] = {}
             try:
                 async with asyncio.timeout(_PATIENCE):
-                    person = (await self._web.read("users.info", user=user)).get("user") or {}
+                    person = (await self._client.read("users.info", user=user)).get("user") or {}
             except (SendError, TimeoutError) as error:
                 log.debug("the name of a person is not known: %s", error)
             profile = person.get("profile") or {}

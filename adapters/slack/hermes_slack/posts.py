@@ -23,12 +23,12 @@ from hermes_core.errors import SendError
 from hermes_core.messages import Address
 from hermes_core.pacing import Budget, Want
 from hermes_core.writing import Doubt, Place
+from hermes_slack.client import Client, in_thread
 from hermes_slack.convert import CHOICE, is_ts
 from hermes_slack.faults import send_error, word_of
 from hermes_slack.files import Files, Unwanted
 from hermes_slack.limits import METADATA_TYPE, STREAM_LIFE, STREAM_RATE
 from hermes_slack.render import Piece
-from hermes_slack.web import Web, in_thread
 
 __all__ = ["Posts", "Speaker", "has_table", "ringing_nobody"]
 
@@ -81,18 +81,16 @@ class Posts:
 
     def __init__(
         self,
-        web: Web,
+        client: Client,
         files: Files,
-        session: aiohttp.ClientSession,
         speaker: Callable[[Address], Speaker | None],
         wall: Callable[[], float],
         clock: Callable[[], float],
         *,
         native: bool = True,
     ) -> None:
-        self._web = web
+        self._client = client
         self._files = files
-        self._session = session
         self._speaker = speaker
         self._wall = wall
         self._clock = clock
@@ -127,7 +125,7 @@ class Posts:
 
     async def _post(self, place: Place, piece: Piece) -> str:
         blocks = {"blocks": _blocks(piece)} if piece.choices else {}
-        answer = await self._web.call(
+        answer = await self._client.call(
             "chat.postMessage",
             **in_thread(place.address),
             text=piece.text,
@@ -141,7 +139,7 @@ class Posts:
     async def _respond(self, url: str, piece: Piece) -> None:
         said = {"response_type": "ephemeral", "text": f"{piece.text}\n\n{_ALONE}"}
         try:
-            async with self._session.post(url, json=said) as response:
+            async with self._client.http.post(url, json=said) as response:
                 if response.status != 200:
                     raise SendError("Slack takes no answer to this command any more.", permanent=True)
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -150,7 +148,7 @@ class Posts:
     async def _begin(self, address: Address, piece: Piece, speaker: Speaker) -> str | None:
         """The message that shows it from now on; None where Slack refuses that."""
         try:
-            answer = await self._web.call(
+            answer = await self._client.call(
                 "chat.startStream",
                 channel=address.channel,
                 thread_ts=address.thread,
@@ -227,7 +225,7 @@ class Posts:
             self._open.pop(ts, None)
             return ended
         if more:
-            await self._web.call("chat.appendStream", channel=channel, ts=ts, markdown_text=more)
+            await self._client.call("chat.appendStream", channel=channel, ts=ts, markdown_text=more)
             stream.raw = piece.raw
         return True
 
@@ -240,7 +238,7 @@ class Posts:
     async def _end(self, channel: str, ts: str, **last: Any) -> bool:
         """End the stream that message `ts` is; False where it is none any more."""
         try:
-            await self._web.call("chat.stopStream", channel=channel, ts=ts, **last)
+            await self._client.call("chat.stopStream", channel=channel, ts=ts, **last)
         except SendError as error:
             if word_of(error) != "message_not_in_streaming_state":
                 raise
@@ -250,14 +248,14 @@ class Posts:
     async def _unstreamed(self, method: str, channel: str, ts: str, **what: Any) -> None:
         """Change a message. One that is still streamed (by a run that is dead, say) takes that only afterwards."""
         try:
-            await self._web.call(method, channel=channel, ts=ts, **what)
+            await self._client.call(method, channel=channel, ts=ts, **what)
         except SendError as error:
             if word_of(error) not in ("streaming_state_conflict", "cant_delete_message"):
                 raise
         else:
             return
         await self._end(channel, ts)
-        await self._web.call(method, channel=channel, ts=ts, **what)
+        await self._client.call(method, channel=channel, ts=ts, **what)
 
     async def find(self, place: Place, doubt: Doubt) -> str | None:
         """The id of what a doubtful post left at this place; see `hermes_core.writing.Find`.
@@ -292,7 +290,9 @@ class Posts:
     def _said(self, address: Address) -> AsyncIterator[Mapping[str, Any]]:
         """What stands in this conversation, of the last day."""
         oldest = f"{self._wall() - _LOOK_BACK:.6f}"
-        return self._web.standing(address.channel, address.thread, oldest=oldest, include_all_metadata="true")
+        return self._client.standing(
+            address.channel, address.thread, oldest=oldest, include_all_metadata="true"
+        )
 
 
 def _metadata(place: Place, piece: Piece) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from hermes_core.adapter import Activity, Received
 from hermes_core.errors import SendError
 from hermes_core.messages import Address
 from hermes_core.writing import kept
+from hermes_slack.client import Client
 from hermes_slack.convert import is_ts
 from hermes_slack.faults import ACCOUNT, word_of
 from hermes_slack.limits import STATUS_AFTER, STATUS_EVERY, WORDS
 from hermes_slack.posts import Speaker
-from hermes_slack.web import Web
 
 __all__ = ["WORKING", "Signs"]
 
@@ -55,12 +55,12 @@ class Signs:
 
     def __init__(
         self,
-        web: Web,
+        client: Client,
         speaker: Callable[[Address], Speaker | None],
         begin: Callable[[Coroutine[Any, Any, None]], object],
         path: Path | None,
     ) -> None:
-        self._web = web
+        self._client = client
         self._speaker = speaker
         self._begin = begin
         self._path = path
@@ -141,7 +141,7 @@ class Signs:
         if method in self._off:
             return None
         try:
-            await self._web.call(method, **arguments)
+            await self._client.call(method, **arguments)
         except SendError as error:
             if (word := word_of(error)) in _USELESS:
                 self._off.add(method)

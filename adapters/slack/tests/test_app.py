@@ -16,7 +16,6 @@ from hermes_core.testing.platforms.slack import FakeSlack
 from hermes_slack.app import build
 from hermes_slack.convert import Me
 from hermes_slack.intake import Intake
-from hermes_slack.web import Web
 
 
 class _Answer(AsyncMiddleware):
@@ -27,7 +26,7 @@ class _Answer(AsyncMiddleware):
 async def test_an_event_finds_in_its_context_all_that_bolt_puts_there_and_the_one_client() -> None:
     client = AsyncWebClient(FakeSlack.bot_token)
     nobody: Any = None  # nothing of what comes here is for the agent
-    intake = Intake(nobody, Me("U0AGENT"), Web(client), Reading(None), lambda: 0.0, follow_threads=True)
+    intake = Intake(nobody, Me("U0AGENT"), nobody, Reading(None), lambda: 0.0, follow_threads=True)
     ours = build(client, intake, logging.getLogger("hermes.slack.client"))
     plain = AsyncApp(name="plain", client=client, before_authorize=_Answer(), signing_secret="")
     contexts = []

@@ -20,7 +20,6 @@ from hermes_slack.files import Files
 from hermes_slack.limits import STREAM_LIFE
 from hermes_slack.posts import Posts, Speaker, has_table, ringing_nobody
 from hermes_slack.render import Piece, cut
-from hermes_slack.web import Web
 
 from .house import House
 
@@ -200,12 +199,10 @@ class Alone:
     def __init__(self, slack: FakeSlack, session: aiohttp.ClientSession) -> None:
         self.clock = 0.0
         self.client = Client(slack.bot_token, slack.base_url, session)
-        self._session = session
 
     def streams(self, speaker: Speaker | None = ANN) -> Posts:
-        web = Web(self.client)
-        files = Files(web, self._session, None, "", self.client.base_url)
-        return Posts(web, files, self._session, lambda address: speaker, lambda: 0.0, lambda: self.clock)
+        files = Files(self.client, None)
+        return Posts(self.client, files, lambda address: speaker, lambda: 0.0, lambda: self.clock)
 
 
 @pytest.fixture
