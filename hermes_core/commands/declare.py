@@ -27,8 +27,9 @@ class Command(msgspec.Struct, frozen=True):
 
     The handler's parameters after the context are the arguments: `str`, `int`, `float`, `bool`, an
     enum, a `Literal`, each optional with a default; `*words: str` takes all words; a last parameter
-    of type `Rest` takes the text as it stands. The result is the answer; None answers nothing. A `plain`
-    handler is no coroutine function: it runs in a thread of its own and may wait as it likes.
+    of type `Rest` takes the text as it stands. The result is the answer; None answers nothing, and so does
+    an empty text, which the kit takes for a mistake: who typed it would look at silence. A `plain` handler
+    is no coroutine function: it runs in a thread of its own and may wait as it likes.
     """
 
     name: str
@@ -97,7 +98,8 @@ def command(
         text = help or (inspect.getdoc(handler) or "").strip().partition("\n")[0]
         if not text:
             raise HermesError(
-                f"The command /{name} has no help.", "Give the handler a docstring, or pass help=…."
+                f"The command /{name} has no help.",
+                'Give the handler a docstring, or write it here: command(…, help="…")',
             )
         names = (name, *aliases)
         for one in names:
