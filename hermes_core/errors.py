@@ -29,7 +29,7 @@ therefore never holds a path, a secret or a traceback.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 __all__ = [
     "BadArguments",
@@ -53,6 +53,7 @@ __all__ = [
     "StoreInUse",
     "StoreUnwritable",
     "ToolError",
+    "first_cause",
     "leaves",
     "reason",
     "told",
@@ -96,6 +97,14 @@ def _line(error: BaseException, hide: Callable[[str], str]) -> str:
     return f"{kind}: {lines[0].rstrip()}" if lines and lines[0] != kind else kind
 
 
+def first_cause(error: BaseException) -> str:
+    """What the first cause of the error says, in one short line; for operators, never for a chat."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    said = " ".join(told(error).split()).rstrip(".")[:200]
+    return said or type(error).__name__
+
+
 class HermesError(Exception):
     """The root: `message` says what is wrong, `advice` what to do about it (may be empty)."""
 
@@ -113,7 +122,21 @@ class ConfigError(HermesError):
 
 
 class SecretUnset(ConfigError):
-    """The environment variable that holds a secret is not set. Whoever sets it needs to change no config."""
+    """The environment `variables` that hold secrets are not set. Whoever sets them needs to change no config."""
+
+    def __init__(self, message: str, advice: str = "", variables: tuple[str, ...] = ()) -> None:
+        super().__init__(message, advice)
+        self.variables = variables
+
+    @classmethod
+    def together(cls, errors: Sequence[SecretUnset]) -> SecretUnset:
+        """One error for all of them, so that nobody learns of the next only when the last is set; not for none."""
+        if len(errors) == 1:
+            return errors[0]
+        variables = tuple(dict.fromkeys(name for one in errors for name in one.variables))
+        export = " ".join(f"{name}=…" for name in variables)
+        message = "\n".join(one.message for one in errors)
+        return cls(message, f"Set them before the start (export {export}).", variables)
 
 
 class Incomplete(HermesError):

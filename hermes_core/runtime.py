@@ -23,7 +23,7 @@ from hermes_core.adapter import Adapter
 from hermes_core.clock import Clock
 from hermes_core.config import Config
 from hermes_core.control import Control
-from hermes_core.errors import ConfigError, Incomplete, StoreUnwritable, leaves, reason
+from hermes_core.errors import ConfigError, Incomplete, SecretUnset, StoreUnwritable, leaves, reason
 from hermes_core.files import Files
 from hermes_core.jobs.control import Control as JobControl
 from hermes_core.jobs.runner import EmbeddedJobs
@@ -235,6 +235,7 @@ class Runtime:
         else:
             wanted = list(self._wanted)
         opened: dict[str, Adapter] = {}
+        unset = []
         for name in wanted:
             factory = plugins.adapters.get(name)
             if factory is None:
@@ -243,7 +244,12 @@ class Runtime:
                     f"The adapter {name!r} is not there.", problem or "Enable or install its plugin."
                 )
             options = {"data_dir": self.config.runtime.data_dir, **self._options.get(name, {})}
-            opened[name] = factory.open(options)
+            try:
+                opened[name] = factory.open(options)
+            except SecretUnset as error:
+                unset.append(error)
+        if unset:
+            raise SecretUnset.together(unset)
         if not opened and not self._doors:
             raise ConfigError(
                 "The config names no adapter that is enabled, so nobody could reach the agent.",

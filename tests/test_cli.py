@@ -243,3 +243,13 @@ def test_config_show_refuses_what_a_start_refuses(tmp_path: Path, text: str, sai
     assert (shown.code, shown.out, shown.err) == (2, "", started.err)
     for words in said:
         assert words in shown.err
+
+
+def test_a_run_names_every_token_that_is_missing_of_all_its_platforms(tmp_path: Path) -> None:
+    (tmp_path / "hermes.toml").write_text("[adapters.telegram]\n[adapters.slack]\n[adapters.discord]\n")
+    done = hermes(tmp_path, "run")
+    assert done.code == 2, done.err
+    for name in ("TELEGRAM_BOT_TOKEN", "SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "DISCORD_BOT_TOKEN"):
+        assert f"environment variable {name} is not set" in done.err
+        assert f"{name}=…" in done.err
+    assert " out." not in done.err

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hermes_core.config import Config
 from hermes_core.config.secrets import Secrets
-from hermes_core.errors import ConfigError
+from hermes_core.errors import ConfigError, SecretUnset
 from hermes_core.veil import MASK, ByteVeil
 
 KNOWN = {"A": "hunter2-hunter2", "B": "hunter2-hunter2-and-more", "C": "er2-and-x", "D": "short"}
@@ -45,6 +45,33 @@ def test_a_secret_that_is_needed_and_not_named_is_said_with_its_key() -> None:
     assert secrets.need("adapters.pigeon.token_env", "TOKEN") == "t0ken-of-the-bot"
     with pytest.raises(ConfigError, match=r"adapters\.pigeon\.token_env is empty.*token_env = …"):
         secrets.need("adapters.pigeon.token_env", "")
+
+
+def test_only_what_can_be_left_out_is_advised_to_be_taken_out() -> None:
+    """A key that is needed has a default of the same name; one that stands nowhere cannot be taken out."""
+    key = "model.api_key_env"
+    written, nowhere = Secrets({}, {key: "hermes.toml"}), Secrets()
+    for secrets, read, advised in (
+        (written, written.read, True),
+        (nowhere, nowhere.read, False),
+        (written, written.need, False),
+        (nowhere, nowhere.need, False),
+    ):
+        with pytest.raises(SecretUnset, match="export API_KEY=…") as error:
+            read(key, "API_KEY")
+        assert (f"or take {key} out" in error.value.advice) is advised, secrets
+        assert error.value.variables == ("API_KEY",)
+
+
+def test_all_that_are_needed_and_not_set_are_named_in_one_error() -> None:
+    secrets = Secrets({"B": "set"})
+    assert secrets.need_each({"one.b_env": "B"}) == ["set"]
+    with pytest.raises(SecretUnset) as error:
+        secrets.need_each({"one.a_env": "A", "one.b_env": "B", "one.c_env": "C"})
+    assert error.value.variables == ("A", "C")
+    assert "one.a_env" in error.value.message
+    assert "one.c_env" in error.value.message
+    assert error.value.advice == "Set them before the start (export A=… C=…)."
 
 
 @pytest.mark.parametrize("token", TOKENS, ids=[token[:6] for token in TOKENS])

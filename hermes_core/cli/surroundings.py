@@ -20,7 +20,7 @@ import hermes_core
 from hermes_core.checks import Check, Finding, Level
 from hermes_core.cli.checkup import Owned, in_thread
 from hermes_core.config import Config
-from hermes_core.errors import ConfigError, HermesError, StoreError
+from hermes_core.errors import ConfigError, HermesError, ModelError, StoreError, told
 from hermes_core.jobs.control import listens
 from hermes_core.messages import Said, SaidKind
 from hermes_core.models import Request, Text
@@ -299,6 +299,9 @@ def of_model(plugins: Plugins, config: Config) -> Owned:
                 async for delta in stream:
                     if isinstance(delta, Text):
                         break
+        except ModelError as error:  # the cause has the address, which only who runs the program may see
+            why = f" {told(error.__cause__)}." if error.__cause__ is not None else ""
+            raise HermesError(f"{error.message}{why}", error.advice) from error
         finally:
             await model.aclose()
         if settings.provider == "demo":

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from hermes_core import approvals
+from hermes_core.config.address import address
 from hermes_core.config.check import build, check_value, keys, masked, not_a_table, unknown
 from hermes_core.config.settings import (
     AccessSettings,
@@ -67,6 +68,7 @@ __all__ = [
     "Secrets",
     "Setting",
     "SteerSettings",
+    "address",
     "duration",
     "masked",
 ]

@@ -59,6 +59,9 @@ class Secrets(Mask):
         Where it is not set, `NAME_FILE` may name a file that holds it instead. `ConfigError` where neither is
         set, or what they hold is empty or cannot be read.
         """
+        return self._read(key, variable, can_be_left_out=key in self._origins)
+
+    def _read(self, key: str, variable: str, *, can_be_left_out: bool) -> str | None:
         if not variable:
             return None
         place = self._origins.get(key, "")
@@ -78,14 +81,27 @@ class Secrets(Mask):
         shown = variable if _USUAL_VARIABLE.fullmatch(variable) else "that it names"
         raise SecretUnset(
             f"{head}the environment variable {shown} is not set.",
-            f"Set it before the start (export {variable}=…), or take {key} out."
+            f"Set it before the start (export {variable}=…){f', or take {key} out' if can_be_left_out else ''}."
             if shown == variable
             else f"{key} must be the name of a variable that is set before the start.",
+            (variable,) if shown == variable else (),
         )
 
+    def need_each(self, wanted: Mapping[str, str]) -> list[str]:
+        """`need` for each key and its variable; one `SecretUnset` names all that are not set."""
+        found, unset = [], []
+        for key, variable in wanted.items():
+            try:
+                found.append(self.need(key, variable))
+            except SecretUnset as error:
+                unset.append(error)
+        if unset:
+            raise SecretUnset.together(unset)
+        return found
+
     def need(self, key: str, variable: str) -> str:
-        """`read`; `ConfigError` also where the config names no variable."""
-        secret = self.read(key, variable)
+        """`read` for what cannot be done without: `ConfigError` also where the config names no variable."""
+        secret = self._read(key, variable, can_be_left_out=False)
         if secret is None:
             raise ConfigError(
                 f"{key} is empty.",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from hermes_core.checks import Finding, Level, Question, Setup
-from hermes_core.errors import ConfigError, HermesError
+from hermes_core.config import masked
+from hermes_core.errors import ConfigError, HermesError, first_cause
 
 __all__ = ["SETUP", "check"]
 
@@ -41,7 +42,7 @@ async def check(token: str, base_url: str, variable: str, message_content: bool)
             application = await _get(session, f"{root}/oauth2/applications/@me", variable)
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise HermesError(
-            f"Discord cannot be asked ({type(error).__name__}).",
+            f"Discord cannot be asked at {masked(root)}: {first_cause(error)}.",
             "Is the network there, and is adapters.discord.base_url right?",
         ) from error
     said = f"the bot is {me.get('username')}"

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from hermes_core.adapter import Adapter, AdapterFactory
 from hermes_core.checks import Check, Finding, Setup
-from hermes_core.config.settings import Secrets
+from hermes_core.config import Secrets, address
 from hermes_core.hookspecs import hookimpl
 from hermes_discord.check import SETUP, check
 from hermes_discord.limits import PLATFORM, REQUESTS
 
 __all__ = ["DiscordPlugin"]
+
+_API: Final = "https://discord.com/api/v10"
+_GATEWAY: Final = "wss://gateway.discord.gg"
 
 
 class DiscordPlugin:
@@ -51,7 +54,8 @@ class DiscordPlugin:
 
         async def look() -> Finding:
             settings = self._settings
-            return await check(self._token(), settings.base_url, settings.token_env, settings.message_content)
+            base_url, _ = self._servers()
+            return await check(self._token(), base_url, settings.token_env, settings.message_content)
 
         return [Check(PLATFORM, look)]
 
@@ -63,16 +67,26 @@ class DiscordPlugin:
     def _token(self) -> str:
         return self._settings.secrets.need("adapters.discord.token_env", self._settings.token_env)
 
+    def _servers(self) -> tuple[str, str]:
+        """The addresses of REST API and gateway, as far as other ones than Discord's are wanted."""
+        settings = self._settings
+        rest = settings.base_url and address("adapters.discord.base_url", settings.base_url, _API)
+        gateway = settings.gateway_url and address(
+            "adapters.discord.gateway_url", settings.gateway_url, _GATEWAY
+        )
+        return rest, gateway
+
     def _open(self, options: Mapping[str, Any]) -> Adapter:
         """Options: `data_dir`, where the adapter keeps what it has seen; without it nothing is kept."""
         from hermes_discord.adapter import DiscordAdapter  # half a second that a start without Discord saves
 
         settings = self._settings
         data_dir = options.get("data_dir")
+        base_url, gateway_url = self._servers()
         return DiscordAdapter(
             self._token(),
-            base_url=settings.base_url,
-            gateway_url=settings.gateway_url,
+            base_url=base_url,
+            gateway_url=gateway_url,
             message_content=settings.message_content,
             slash=settings.slash,
             requests=settings.requests,

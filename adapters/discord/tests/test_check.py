@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hermes_core.checks import Finding, Level
@@ -36,5 +38,17 @@ async def test_a_wrong_token_is_named_by_its_variable_and_never_shown(discord: F
 
 
 async def test_a_server_that_is_not_there_is_said_so() -> None:
-    with pytest.raises(HermesError, match="cannot be asked"):
+    with pytest.raises(
+        HermesError, match=r"cannot be asked at http://127\.0\.0\.1:9/api/v10: .*Connect call failed"
+    ):
         await look("http://127.0.0.1:9/api/v10", "wrong-and-secret")
+
+
+@pytest.mark.parametrize("key", ["base_url", "gateway_url"])
+@pytest.mark.parametrize("url", ["discord.com/api/v10", "ftp://discord.com", "wss://", "https://h:port"])
+def test_an_address_that_is_none_is_refused_before_anything_connects(key: str, url: str) -> None:
+    given: dict[str, Any] = {key: url}
+    settings = DiscordPlugin.Settings(**given, secrets=Secrets({"DISCORD_BOT_TOKEN": "abc"}))
+    (factory,) = DiscordPlugin(settings).hermes_adapters()
+    with pytest.raises(ConfigError, match=rf"adapters\.discord\.{key} is no address"):
+        factory.open({})

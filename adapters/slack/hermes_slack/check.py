@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from hermes_core.adapter import Form, KnownCommand
 from hermes_core.checks import Finding, Question, Setup
-from hermes_core.errors import HermesError, SendError
+from hermes_core.config import masked
+from hermes_core.errors import HermesError, SendError, first_cause
 from hermes_slack.limits import WORDS
 from hermes_slack.manifest import manifest
 
@@ -80,6 +81,8 @@ async def check(app: App) -> Finding:
             if app.app_token:
                 await client.address(app.app_token)
         except SendError as error:
-            raise HermesError(error.message, "Is the network there?") from error
+            why = f" at {masked(app.base_url)}: {first_cause(error)}." if error.__cause__ is not None else "."
+            advice = "Is the network there, and is adapters.slack.base_url right?"
+            raise HermesError(f"{error.message.rstrip('.')}{why}", advice) from error
     how = "over Socket Mode" if app.app_token else "over HTTP, at POST /slack/events"
     return Finding(f"the agent is @{me.name} in {me.called}, {how}")

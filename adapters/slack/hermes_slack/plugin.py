@@ -10,7 +10,7 @@ import msgspec
 
 from hermes_core.adapter import Adapter, AdapterFactory
 from hermes_core.checks import Check, Finding, Setup
-from hermes_core.config import Config, Secrets
+from hermes_core.config import Config, Secrets, address
 from hermes_core.errors import ConfigError
 from hermes_core.hookspecs import hookimpl
 from hermes_core.route import Problem, Request, Response, Route, Site
@@ -102,19 +102,22 @@ class SlackPlugin:
                 '[adapters.slack] mode = "http" needs the server that Slack calls, and there is none.',
                 'Add the section [http] with a port, or take mode = "socket".',
             )
-        need, section = settings.secrets.need, "adapters.slack"
+        other = (
+            ("app_token_env", settings.app_token_env)
+            if socket
+            else ("signing_secret_env", settings.signing_secret_env)
+        )
+        bot_token, second = settings.secrets.need_each(
+            {
+                f"adapters.slack.{key}": name
+                for key, name in (("bot_token_env", settings.bot_token_env), other)
+            }
+        )
         return App(
-            need(f"{section}.bot_token_env", settings.bot_token_env),
-            need(f"{section}.app_token_env", settings.app_token_env) if socket else "",
-            "" if socket else need(f"{section}.signing_secret_env", settings.signing_secret_env),
-            _checked(settings.base_url),
+            bot_token,
+            second if socket else "",
+            "" if socket else second,
+            address("adapters.slack.base_url", settings.base_url, _API).rstrip("/") + "/",
             settings.follow_threads,
             settings.native_streams,
         )
-
-
-def _checked(base_url: str) -> str:
-    url = base_url.strip()
-    if not url.startswith(("http://", "https://")):
-        raise ConfigError("[adapters.slack] base_url is no address.", f'It looks like "{_API}".')
-    return url if url.endswith("/") else f"{url}/"

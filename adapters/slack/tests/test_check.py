@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from hermes_core.adapter import KnownCommand
-from hermes_core.config import Secrets
-from hermes_core.errors import HermesError
+from hermes_core.config import Config, Secrets
+from hermes_core.errors import HermesError, SecretUnset
 from hermes_core.testing.platforms.slack import FakeSlack
 from hermes_slack.plugin import SlackPlugin
 
@@ -49,8 +49,22 @@ async def test_a_wrong_token_is_named_by_its_key_and_never_shown(
 async def test_a_server_that_is_not_there_is_said_so() -> None:
     async with FakeSlack() as slack:
         pass
-    with pytest.raises(HermesError, match="cannot be reached"):
+    with pytest.raises(HermesError, match=r"cannot be reached.*http://127\.0\.0\.1:.*Connect call failed"):
         await look(slack)
+
+
+@pytest.mark.parametrize(
+    ("mode", "second"), [("socket", "SLACK_APP_TOKEN"), ("http", "SLACK_SIGNING_SECRET")]
+)
+def test_every_secret_that_is_not_set_is_named_at_once(mode: Literal["socket", "http"], second: str) -> None:
+    plugin = SlackPlugin(SlackPlugin.Settings(mode=mode))
+    plugin.hermes_configured(Config.of({"http": {"port": 0}}))
+    (factory,) = plugin.hermes_adapters()
+    with pytest.raises(SecretUnset) as error:
+        factory.open({})
+    assert error.value.variables == ("SLACK_BOT_TOKEN", second)
+    assert f"export SLACK_BOT_TOKEN=… {second}=…" in error.value.advice
+    assert "out" not in error.value.advice, "the key is the default: without it all is the same"
 
 
 def test_the_manifest_stands_in_the_guide_with_the_commands_and_the_way_that_was_chosen() -> None:

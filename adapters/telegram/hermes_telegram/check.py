@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from hermes_core.checks import Finding, Level, Question, Setup
-from hermes_core.errors import ConfigError, HermesError
+from hermes_core.config import masked
+from hermes_core.errors import ConfigError, HermesError, first_cause
 from hermes_telegram.settings import Settings
 
 __all__ = ["SETUP", "check"]
@@ -40,7 +41,7 @@ async def check(settings: Settings) -> Finding:
     request = HTTPXRequest(
         connection_pool_size=1, read_timeout=_LIMIT, connect_timeout=_LIMIT, pool_timeout=_LIMIT
     )
-    bot = telegram.Bot(token, base_url=f"{settings.base_url.rstrip('/')}/bot", request=request)
+    bot = telegram.Bot(token, base_url=f"{settings.server()}/bot", request=request)
     try:
         await request.initialize()
         me = await bot.get_me()
@@ -51,7 +52,7 @@ async def check(settings: Settings) -> Finding:
         ) from error
     except TelegramError as error:
         raise HermesError(
-            f"Telegram cannot be asked ({type(error).__name__}).",
+            f"Telegram cannot be asked at {masked(settings.server())}: {first_cause(error)}.",
             "Is the network there, and is adapters.telegram.base_url right?",
         ) from error
     finally:

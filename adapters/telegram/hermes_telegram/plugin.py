@@ -65,6 +65,7 @@ class TelegramPlugin:
         from hermes_telegram.adapter import TelegramAdapter
 
         token = self._settings.token()
+        self._settings.server()  # what is no address would be tried for ever
         if self._settings.mode == "webhook":
             self._webhook = Webhook.of(self._public_url, token)
         data_dir = options.get("data_dir")

@@ -8,12 +8,13 @@ from typing import Annotated, Final
 
 import msgspec
 
-from hermes_core.config import Secrets
+from hermes_core.config import Secrets, address
 from hermes_core.errors import ConfigError
 
 __all__ = ["PATH", "Settings", "Webhook"]
 
 PATH: Final = "/telegram/webhook"
+_API: Final = "https://api.telegram.org"
 
 Quotes = Annotated[str, msgspec.Meta(extra={"choices": ("auto", "always")})]
 Mode = Annotated[str, msgspec.Meta(extra={"choices": ("polling", "webhook")})]
@@ -28,13 +29,17 @@ class Settings(msgspec.Struct, frozen=True):
 
     token_env: str = "TELEGRAM_BOT_TOKEN"  # noqa: S105 - the name of a variable
     mode: Mode = "polling"
-    base_url: str = "https://api.telegram.org"
+    base_url: str = _API
     local_server: bool = False
     drafts: bool = True
     pings: bool = False
     quotes: Quotes = "auto"
     paced: bool = True
     secrets: Secrets = msgspec.field(default_factory=Secrets)
+
+    def server(self) -> str:
+        """The root of the Bot API server; `ConfigError` where it is no address."""
+        return address("adapters.telegram.base_url", self.base_url, _API).rstrip("/")
 
     def token(self) -> str:
         """The bot's token; `ConfigError` where there is none, or it has not the form of one."""

@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 import httpx
 from httpcore import AsyncNetworkStream
 
-from hermes_core.errors import ModelError
+from hermes_core.errors import ModelError, first_cause
 from hermes_core.models import Delta, Request
 from hermes_httpmodel import faults
 from hermes_httpmodel.pictures import Pictures, pictures
@@ -105,7 +105,11 @@ class HttpModel(abc.ABC):
                         for delta in await _tail(pieces, assembly):
                             yield delta
         except httpx.RequestError as error:
-            raise _broken(error, began, self._timeout) from error
+            detail = faults.Detail(
+                f"{self._asked()}: {first_cause(error)}"
+            )  # for the log: people see no address
+            detail.__cause__ = error
+            raise _broken(error, began, self._timeout) from detail
         except (asyncio.CancelledError, GeneratorExit):
             self._retire(line)
             raise
@@ -165,9 +169,11 @@ class HttpModel(abc.ABC):
                 await _read(response, body, _ERROR_BYTES)
         if self._key is not None:
             body = body.replace(self._key.encode(), "…".encode())
+        return faults.refused(response.status_code, response.headers, bytes(body), self._asked(), time.time())
+
+    def _asked(self) -> str:
         url = self._url  # `netloc` leaves out a name and password in the address
-        asked = f"{url.scheme}://{url.netloc.decode()}{url.path} for model {self.name!r}"
-        return faults.refused(response.status_code, response.headers, bytes(body), asked, time.time())
+        return f"{url.scheme}://{url.netloc.decode()}{url.path} for model {self.name!r}"
 
     async def _whole(self, response: httpx.Response, kind: str) -> bytes:
         """The body of a server that does not stream."""

@@ -82,6 +82,8 @@ async def test_a_server_that_is_not_there_cannot_be_reached(open_: Open) -> None
         base_url = gone.base_url
     error = await error_of(open_(base_url))
     assert "cannot be reached" in str(error)
+    assert "127.0.0.1" not in str(error)
+    assert "http://127.0.0.1:" in str(error.__cause__), "the log names the address"
     assert error.retryable
 
 
