@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from hermes_core.adapter import Adapter, Broken, Drafted, Features, Gateway, Received, Sent, Shown, Working
-from hermes_core.errors import HermesError, SendError, StoreUnwritable
+from hermes_core.errors import ConfigError, HermesError, SendError, StoreUnwritable
 from hermes_core.messages import Address, Attachment, Author, Message, Outgoing
 from hermes_core.testing.driver import Impossible, Post
 
@@ -31,6 +31,8 @@ class Chat:
         self.commands: list[str] = []
         self.troubles: list[str] = []
         self.working = False
+        self.shut = ""
+        self.drafts: dict[tuple[Address, int], str] = {}  # of the latest run
         self.ids = itertools.count(1)
         self.online: Line | None = None
 
@@ -43,12 +45,19 @@ class Line:
     def __init__(self, chat: Chat, declared: Features) -> None:
         self.features = declared
         self._chat = chat
+        self._left = chat.drafts
         self._drafts: dict[tuple[Address, int], str] = {}
+        chat.drafts = self._drafts
         self._gateway: Gateway | None = None
         self._arrived = asyncio.Event()
 
     async def run(self, gateway: Gateway) -> None:
         chat = self._chat
+        if chat.shut == "token":
+            raise ExceptionGroup("in a task", [ConfigError("The token is refused.")])
+        while chat.shut:
+            await asyncio.sleep(0.01)
+        self.take_up()
         self._gateway = gateway
         if not chat.able.catches_up:
             chat.waiting.clear()
@@ -69,6 +78,16 @@ class Line:
                 await self._arrived.wait()
         finally:
             chat.online = None
+
+    def take_up(self) -> None:
+        """Mark what a former run left half."""
+        while self._left:
+            self._mark(self._left.popitem()[1])
+
+    def _mark(self, id_: str) -> None:
+        address, post, key = self._chat.posts[id_]
+        marked = msgspec.structs.replace(post, text=f"{post.text} [broken off]")
+        self._chat.posts[id_] = (address, marked, key)
 
     def arrive(self) -> None:
         self._arrived.set()
@@ -125,12 +144,7 @@ class Line:
         elif isinstance(shown, Broken) and able.drafts:
             broken = self._drafts.pop((address, shown.turn), None)
             if broken is not None:
-                post = chat.posts[broken][1]
-                chat.posts[broken] = (
-                    address,
-                    msgspec.structs.replace(post, text=f"{post.text} [broken off]"),
-                    "",
-                )
+                self._mark(broken)
         elif isinstance(shown, Working) and able.status:
             chat.working = shown.activity.state != "idle"
         elif isinstance(shown, Received) and able.receipts:
@@ -164,13 +178,23 @@ class Reading(Line):
 class ChatDriver:
     """People on this platform."""
 
-    def __init__(self, able: Features, declared: Features, without: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        able: Features,
+        declared: Features,
+        without: frozenset[str] = frozenset(),
+        line: type[Line] = Reading,
+    ) -> None:
         self.without = without
+        self._line = line if able.downloads else Line
         self._chat = Chat(able)
         self._declared = declared
 
     def open(self, folder: Path) -> Adapter:
-        return (Reading if self._chat.able.downloads else Line)(self._chat, self._declared)
+        return self._line(self._chat, self._declared)
+
+    async def shut(self, how: str) -> None:
+        self._chat.shut = how
 
     def person(self, name: str) -> str:
         return {"ann": "1", "ben": "2", "robot": "3"}[name]

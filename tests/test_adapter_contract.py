@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes_core.adapter import Features
+from hermes_core.adapter import Features, Gateway
+from hermes_core.errors import ConfigError
 from hermes_core.testing.adapter_contract import NASTY, AdapterContract
 from hermes_core.testing.driver import Driver
 from hermes_core.testing.virtual import run
 
-from .chat_program import ChatDriver
+from .chat_program import ChatDriver, Line, Reading
 
 ALL = Features(
     4000,
@@ -70,14 +72,14 @@ def _tests() -> Iterator[tuple[str, dict[str, Any]]]:
                 yield name, {"text": "hello"} if "text" in arguments else {}
 
 
-def _failing(able: Features, declared: Features, folder: Path) -> list[str]:
+def _failing(able: Features, declared: Features, folder: Path, line: type[Line] = Reading) -> list[str]:
     """The names of the tests that an adapter with these features does not pass."""
     failed = []
     for number, (name, more) in enumerate(_tests()):
         place = folder / str(number)
         place.mkdir()
         try:
-            run(getattr(AdapterContract(), name)(ChatDriver(able, declared), place, **more))
+            run(getattr(AdapterContract(), name)(ChatDriver(able, declared, line=line), place, **more))
         except BaseException as error:
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
@@ -104,3 +106,50 @@ def test_what_is_so_and_not_declared_is_found(tmp_path: Path, name: str) -> None
 
 def test_a_right_one_passes_them_all_one_by_one_too(tmp_path: Path) -> None:
     assert _failing(ALL, ALL, tmp_path) == []
+
+
+class Hasty(Reading):
+    """It says that it is ready when it begins to connect."""
+
+    async def run(self, gateway: Gateway) -> None:
+        gateway.ready()
+        await super().run(gateway)
+
+
+class Stubborn(Reading):
+    """It tries a refused token again and again."""
+
+    async def run(self, gateway: Gateway) -> None:
+        while True:
+            try:
+                await super().run(gateway)
+            except* ConfigError:
+                await asyncio.sleep(1)
+
+
+class Forgetful(Reading):
+    """It keeps nothing of what a former run has shown."""
+
+    def take_up(self) -> None:
+        self._left.clear()
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (
+            Hasty,
+            [
+                "test_a_refused_token_is_a_fault_of_the_config_and_not_tried_again",
+                "test_it_is_ready_when_it_is_connected_and_not_before",
+            ],
+        ),
+        (Stubborn, ["test_a_refused_token_is_a_fault_of_the_config_and_not_tried_again"]),
+        (Forgetful, ["test_a_draft_of_a_run_that_ended_gets_its_mark_from_the_next_one"]),
+    ],
+    ids=["hasty", "stubborn", "forgetful"],
+)
+def test_p5_what_an_adapter_does_wrong_when_it_begins_is_found(
+    tmp_path: Path, line: type[Line], found: list[str]
+) -> None:
+    assert _failing(ALL, ALL, tmp_path, line) == found

@@ -33,6 +33,7 @@ class Wire:
     def __init__(self, server: int) -> None:
         self._server = server
         self.trouble = ""
+        self.down = False
         self.port = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -47,6 +48,9 @@ class Wire:
             task.cancel()
 
     async def _join(self, near: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        if self.down:
+            out.close()
+            return
         there, far = await asyncio.open_connection("127.0.0.1", self._server)
         back = asyncio.create_task(self._back(there, out))
         self._tasks.add(back)
@@ -120,7 +124,7 @@ class Person:
 class IrcDriver:
     """People on this server. IRC has no ids, so what is said has none either."""
 
-    without = frozenset({"limited", "repeated", "unwritable"})
+    without = frozenset({"limited", "repeated", "unwritable", "token"})
 
     def __init__(self, wire: Wire, ann: Person) -> None:
         self._wire = wire
@@ -130,6 +134,9 @@ class IrcDriver:
         return IrcAdapter(
             IrcSettings("127.0.0.1", self._wire.port, tls=False, channels=("#den",), every=0.0), None
         )
+
+    async def shut(self, how: str) -> None:
+        self._wire.down = how == "down"
 
     def person(self, name: str) -> str:
         return self.ann.mask

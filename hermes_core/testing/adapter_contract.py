@@ -29,12 +29,14 @@ from hermes_core.adapter import (
     Shown,
     Working,
 )
+from hermes_core.errors import ConfigError, leaves
 from hermes_core.messages import Address, Attachment, Choice, turn_key
-from hermes_core.testing.driver import Driver, Impossible, Post, Session, until
+from hermes_core.testing.driver import Driver, Impossible, Post, Session, Shuts, until
 from hermes_core.testing.feature_contract import FeatureContract
 
 __all__ = ["AdapterContract"]
 
+DOWN: Final = 0.5  # seconds for which an adapter tries in vain
 NASTY: Final = {
     "unbalanced": "**bold and `code and [a link](",
     "markup": "a < b & c > d, <b>not bold</b>, <!channel>, 1 * 2 * 3, snake_case_name, C:\\dir\\",
@@ -250,6 +252,34 @@ class AdapterContract(FeatureContract):
             assert session.undeliverable[key]
 
     # -- being run
+
+    async def test_it_is_ready_when_it_is_connected_and_not_before(
+        self, driver: Driver, tmp_path: Path
+    ) -> None:
+        """`ready()` says that messages arrive from now on: `hermes run` and the init system tell people so."""
+        if not isinstance(driver, Shuts) or "down" in driver.without:
+            return
+        session = Session(driver, tmp_path)
+        await driver.shut("down")
+        await session.attempt(DOWN)
+        assert not session.gateway.ready_calls, "ready() is called although nobody was let in"
+        await driver.shut("")
+        async with session:
+            await driver.say("there you are")
+            await session.heard(1)
+
+    async def test_a_refused_token_is_a_fault_of_the_config_and_not_tried_again(
+        self, driver: Driver, tmp_path: Path
+    ) -> None:
+        """A `ConfigError`, also within a group: `hermes run` ends with code 2, or goes on with the others."""
+        if not isinstance(driver, Shuts) or "token" in driver.without:
+            return
+        session = Session(driver, tmp_path)
+        await driver.shut("token")
+        error = await session.attempt()
+        assert not session.gateway.ready_calls, "ready() is called although the token is refused"
+        assert error is not None, "run() goes on although the token is refused"
+        assert any(isinstance(one, ConfigError) for one in leaves(error)), repr(error)
 
     async def test_nothing_that_is_shown_raises(self, driver: Driver, tmp_path: Path) -> None:
         session = Session(driver, tmp_path)

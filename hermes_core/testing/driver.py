@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, runtime_checkable
 
 import msgspec
 
-from hermes_core.adapter import Activity, Adapter, KnownCommand
+from hermes_core.adapter import Activity, Adapter, AdapterFactory, KnownCommand
 from hermes_core.errors import ConfigError, StoreUnwritable, leaves
 from hermes_core.messages import Address, Message, Outgoing
 from hermes_core.outbox import Outbox
 
-__all__ = ["Driver", "Impossible", "Post", "RecordingGateway", "Session", "until"]
+__all__ = ["Driver", "Impossible", "Post", "RecordingGateway", "Session", "Shuts", "opened", "until"]
 
 PATIENCE: Final = 10.0  # seconds of real time until something that must happen has not
 
@@ -52,7 +52,8 @@ class Driver(Protocol):
     """
 
     without: frozenset[str]
-    """Troubles that this platform cannot have, of: limited, cut before, cut after, refused, repeated, unwritable."""
+    """Troubles that this platform cannot have, of: limited, cut before, cut after, refused, repeated, unwritable; and
+    of `Shuts`: down, token."""
 
     def open(self, folder: Path) -> Adapter:
         """A new adapter for the same account, as a new start of the program would make it; `folder` is its own."""
@@ -105,6 +106,31 @@ class Driver(Protocol):
 
     async def registered(self) -> list[str]:
         """The names of the commands that the platform offers to people for this agent."""
+
+
+@runtime_checkable
+class Shuts(Protocol):
+    """What a driver may have besides: its platform lets nobody in; what the adapter does then is proven."""
+
+    async def shut(self, how: str) -> None:
+        """From now on: "down", nobody answers, or not as far as the end; "token", the agent's token is refused; "",
+        all is well again. Called while nobody is connected. What cannot be stands in `without`."""
+
+
+class Brings(Protocol):
+    """A plugin that brings an adapter."""
+
+    def hermes_adapters(self) -> Iterable[AdapterFactory]:
+        """See the hook."""
+
+
+def opened(plugin: Brings, folder: Path) -> Adapter:
+    """The one adapter that the plugin brings, opened as the runtime does; `folder` is its `data_dir`.
+
+    A driver that opens it like this proves of the package itself that it knows after a crash what it has shown.
+    """
+    (factory,) = plugin.hermes_adapters()
+    return factory.open({"data_dir": folder})
 
 
 class RecordingGateway:
@@ -229,6 +255,17 @@ class Session:
                 await asyncio.sleep(0.05)
             else:
                 return
+
+    async def attempt(self, seconds: float = PATIENCE) -> BaseException | None:
+        """Run the adapter once, until it is ready or ends, for so long at most; gives what it raised."""
+        self._task = task = asyncio.create_task(self.adapter.run(self.gateway))
+        with contextlib.suppress(AssertionError):
+            await until(lambda: task.done() or self.gateway.ready_calls, "it ends", seconds=seconds)
+        if not task.done():
+            await self.stop()
+            return None
+        self._task = None
+        return task.exception()
 
     async def stop(self) -> float:
         """Cancel the adapter, as the runtime does at its end; gives how many seconds it took."""

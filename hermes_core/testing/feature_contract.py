@@ -89,6 +89,30 @@ class FeatureContract:
             assert "Half of it" in _text(posts), "what was shown is not taken away"
             assert _text(posts).count("Something new") == 1
 
+    async def test_a_draft_of_a_run_that_ended_gets_its_mark_from_the_next_one(
+        self, driver: Driver, tmp_path: Path
+    ) -> None:
+        """(R3) The next run knows what was shown: it was kept below the folder that both were opened with."""
+        async with Session(driver, tmp_path) as session:
+            home = driver.home()
+            if not session.adapter.features.drafts:
+                return
+            await driver.say("tell me")
+            await session.heard(1)
+            session.adapter.show(home, Drafted(1, 0, "Half of it"))
+            await session.shows(lambda posts: "Half of it" in _text(posts))
+            before = (await driver.seen())[-1].text.strip()
+            await session.restart()
+            await session.send("Something new", key=turn_key(home, 2), turn="2")
+
+            def closed(posts: list[Post]) -> bool:
+                # one whose answer was lost stands there a second time, with the mark, where nobody can be asked
+                half = [one.text.strip() for one in posts if "Half of it" in one.text]
+                gone = not half  # a terminal is another one after each start
+                return "Something new" in _text(posts) and (gone or any(one != before for one in half))
+
+            await session.shows(closed)
+
     async def test_status_shows_that_the_agent_works(self, driver: Driver, tmp_path: Path) -> None:
         async with Session(driver, tmp_path) as session:
             await driver.say("work")

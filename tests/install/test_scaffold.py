@@ -61,7 +61,7 @@ def test_what_is_written_has_strict_types(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "passed"), [("plugin", 14), ("adapter", 54)])
+@pytest.mark.parametrize(("kind", "passed"), [("plugin", 14), ("adapter", 57)])
 def test_what_is_written_passes_its_own_tests_and_the_kit(tmp_path: Path, kind: str, passed: int) -> None:
     folder = scaffold(kind, "weather", tmp_path)
     said = call("pytest", "-q", cwd=folder).splitlines()[-1]
@@ -80,9 +80,19 @@ def test_what_is_written_passes_its_own_tests_and_the_kit(tmp_path: Path, kind: 
             "except StoreUnwritable:\n                    break\n",
             "test_what_could_not_be_kept_comes_again",
         ),
+        (
+            "client = await Client.connect(",
+            "gateway.ready()\n                client = await Client.connect(",
+            "test_it_is_ready_when_it_is_connected_and_not_before",
+        ),
+        (
+            "raise ConfigError(",
+            "raise SendError(",
+            "test_a_refused_token_is_a_fault_of_the_config_and_not_tried_again",
+        ),
         ('f"{outgoing.key}/{number}"', 'f"{id(object())}/{number}"', "test_once_holds_also_after_a_restart"),
     ],
-    ids=["acknowledged too early", "another key each time"],
+    ids=["acknowledged too early", "ready too early", "a token tried again", "another key each time"],
 )
 def test_the_suite_finds_what_is_broken_in_a_new_adapter(
     tmp_path: Path, old: str, new: str, found: str

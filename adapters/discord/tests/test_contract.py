@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from hermes_core.adapter import Adapter
+from hermes_core.config import Secrets
 from hermes_core.messages import Address
 from hermes_core.testing.adapter_contract import AdapterContract
-from hermes_core.testing.driver import Driver, Post
+from hermes_core.testing.driver import Driver, Post, opened
 from hermes_core.testing.platforms.discord import FakeDiscord
-from hermes_discord.adapter import DiscordAdapter
+from hermes_discord.plugin import DiscordPlugin
 
 
 class DiscordDriver:
@@ -20,17 +22,22 @@ class DiscordDriver:
 
     def __init__(self, discord: FakeDiscord) -> None:
         self._discord = discord
+        self._token = discord.token
         self._room = discord.room()
         self._chat = discord.direct()
 
-    def open(self, folder: Path) -> DiscordAdapter:
+    def open(self, folder: Path) -> Adapter:
         discord = self._discord
-        return DiscordAdapter(
-            discord.token,
+        settings = DiscordPlugin.Settings(
             base_url=discord.base_url,
             gateway_url=discord.gateway_url,
-            notebook=folder / "discord" / "notebook.json",
+            secrets=Secrets({"DISCORD_BOT_TOKEN": discord.token}),
         )
+        return opened(DiscordPlugin(settings), folder)
+
+    async def shut(self, how: str) -> None:
+        self._discord.gateway.refuse_connections = 1_000_000 if how == "down" else 0
+        self._discord.token = "another" if how == "token" else self._token
 
     def person(self, name: str) -> str:
         return str(self._discord.person(name)["id"])

@@ -58,6 +58,12 @@ class SlackDriver:
         self.receiver.adapter = adapter
         return adapter
 
+    async def shut(self, how: str) -> None:
+        if how == "down":
+            self.slack.refuse("auth.test", status=503)
+        elif how == "token":
+            self.slack.refuse("auth.test", "invalid_auth")
+
     def person(self, name: str) -> str:
         return PEOPLE[name]
 

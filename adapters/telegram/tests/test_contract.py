@@ -10,11 +10,12 @@ from typing import Any, Final
 import pytest
 
 from hermes_core.adapter import Adapter
+from hermes_core.config import Secrets
 from hermes_core.messages import Address
 from hermes_core.testing.adapter_contract import AdapterContract
-from hermes_core.testing.driver import Driver, Impossible, Post
+from hermes_core.testing.driver import Driver, Impossible, Post, opened
 from hermes_core.testing.platforms.telegram import Fault, Refusal, TelegramServer, flood
-from hermes_telegram.adapter import TelegramAdapter
+from hermes_telegram.plugin import TelegramPlugin
 from hermes_telegram.settings import Settings
 
 ANN: Final = 7
@@ -34,13 +35,26 @@ class TelegramDriver:
 
     def __init__(self, telegram: TelegramServer) -> None:
         self._telegram = telegram
+        self._token = telegram.token
         self._topics = itertools.count(5)
         telegram.chat(ANN)
         telegram.chat(FORUM, forum=True)
 
     def open(self, folder: Path) -> Adapter:
-        settings = Settings(base_url=self._telegram.base_url, paced=False, quotes="always")
-        return TelegramAdapter(self._telegram.token, settings, folder)
+        settings = Settings(
+            base_url=self._telegram.base_url,
+            paced=False,
+            quotes="always",
+            secrets=Secrets({"TELEGRAM_BOT_TOKEN": self._telegram.token}),
+        )
+        return opened(TelegramPlugin(settings), folder)
+
+    async def shut(self, how: str) -> None:
+        self._telegram.token = "42:another" if how == "token" else self._token
+        if how == "down":
+            await self._telegram.close()
+        elif not how:
+            await self._telegram.start()
 
     def person(self, name: str) -> str:
         return {"ann": "7", "ben": "8"}[name]
