@@ -207,9 +207,10 @@ class Adapter(Protocol):
     async def send(self, outgoing: Outgoing) -> Sent:
         """Deliver one message whole. `SendError` says whether and when to try again.
 
-        Where the message completes a draft of `outgoing.turn`, the draft becomes this message. If it is cancelled
-        while it waits, and nothing was handed over, it may say so with a `SendError` in place of the cancellation:
-        then the next start knows that the message is not out (D5).
+        Where the message completes a draft of `outgoing.turn`, the draft becomes this message. What turn
+        `outgoing.within` has drafted so far stands above this message as it is; wait for it, but not for long.
+        If it is cancelled while it waits, and nothing was handed over, it may say so with a `SendError` in place of
+        the cancellation: then the next start knows that the message is not out (D5).
         """
 
     def show(self, address: Address, shown: Shown) -> None:

@@ -309,7 +309,8 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     `answers` is the platform's id of the message that it answers. `repeat` marks a text that may
     have been delivered before. `attachments` go out with the text, or alone where it is empty; only an
     adapter with `Features.max_file` gets any, none larger than that. `choices` are buttons under the
-    text, five at most; only an adapter with `Features.buttons` gets any.
+    text, five at most; only an adapter with `Features.buttons` gets any. `within` is the running turn that asks
+    this: what that turn has said so far stands above it, whole, and is not completed by its reply.
     """
 
     key: str
@@ -322,6 +323,7 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     repeat: bool = False
     attachments: tuple[Attachment, ...] = ()
     choices: tuple[Choice, ...] = ()
+    within: str = ""
 
 
 _T = TypeVar("_T")

@@ -50,7 +50,8 @@ class _Lane:
 class Outbox:
     """The lanes of all conversations; `hide` takes secrets out of each text (X2).
 
-    `drained` is called with an address whose lane became empty.
+    `drained` is called with an address whose lane became empty, `reached` before a question of its running turn is
+    sent, when all that was put before it is out.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Outbox:
         drained: Callable[[Address], None] = lambda address: None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         hide: Callable[[str], str] = str,
+        reached: Callable[[Address], None] = lambda address: None,
     ) -> None:
         self._store = store
         self._adapters = adapters
@@ -68,6 +70,7 @@ class Outbox:
         self._drained = drained
         self._pause = pause
         self._hide = hide
+        self._reached = reached
         self._lanes: dict[Address, _Lane] = {}
         self.sends: dict[str, Sends] = {name: Sends() for name in adapters}
 
@@ -117,6 +120,8 @@ class Outbox:
         try:
             while lane.waiting:
                 outgoing, uncertain = lane.waiting[0]
+                if outgoing.within:  # what its turn has said before is shown before it
+                    self._reached(address)
                 await self._deliver(lane.adapter, outgoing, uncertain)
                 lane.waiting.popleft()
                 lane.since = monotonic()

@@ -134,6 +134,7 @@ class Runtime:
             tasks.spawn,
             lambda address: self.router.drained(address),
             hide=self.config.secrets.hide,
+            reached=lambda address: self.services.caught_up(address),
         )
         self.services = Services(
             self.config,

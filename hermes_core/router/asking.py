@@ -8,6 +8,8 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from hermes_core.errors import StoreError
 from hermes_core.messages import Address, Author, Choice, Entry, Outgoing, When
 from hermes_core.permission import shown
@@ -30,10 +32,12 @@ async def ask(
     tool: Tool,
     arguments: Mapping[str, Any],
     refused: Callable[[StoreError], None],
+    turn: int,
 ) -> str | None:
     """Wait for a yes to this call; None: it may run, else what the model reads instead of a result.
 
-    `entries` are those of the turn: whose turn it is may answer. Cancelled, the question is withdrawn: a
+    `entries` are those of the turn: whose turn it is may answer. What the turn has said so far stands above the
+    question. Cancelled, the question is withdrawn: a
     late answer is told so. The deadline of the tool does not run meanwhile.
     """
     asked = _text(tool, arguments)
@@ -65,6 +69,7 @@ async def ask(
     verdict = Verdict.ENDED
     try:
         outgoing = _question(address, waiting.permission.id, tool.name, text, settings.expires, said)
+        outgoing = msgspec.structs.replace(outgoing, within=str(turn))
         await services.durably(lambda: services.store.post(outgoing), refused)
         services.outbox.put(outgoing)
         async with asyncio.timeout(settings.expires):

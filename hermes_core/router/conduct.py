@@ -361,7 +361,7 @@ class Conduct:
     def permitted(self, tool: Tool, arguments: Mapping[str, Any]) -> Awaitable[str | None]:
         """A person is asked before the call runs."""
         owner = self._owner
-        return ask(self._services, owner.address, self._entries, tool, arguments, owner.refused)
+        return ask(self._services, owner.address, self._entries, tool, arguments, owner.refused, self.number)
 
     def planned(self, step: Step) -> Awaitable[None]:
         """D4: the calls are durable before they start."""

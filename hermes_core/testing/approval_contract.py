@@ -21,8 +21,9 @@ from hermes_core.tools import Tool, tool
 __all__ = ["SCRIPT", "ApprovalContract", "Asker", "Wiper"]
 
 PATH: Final = "/data/old"
-SCRIPT: Final[tuple[Script, ...]] = ([ToolCall("1", "wipe", f'{{"path": "{PATH}"}}')], "Done.")
-"""What the model says: a call that needs a yes, and then the end."""
+WORDS: Final = "One *mo*ment."
+SCRIPT: Final[tuple[Script, ...]] = ([WORDS, ToolCall("1", "wipe", f'{{"path": "{PATH}"}}')], "Done.")
+"""What the model says: words that announce it, a call that needs a yes, and then the end."""
 
 
 class Wiper:
@@ -56,7 +57,7 @@ class Asker(Protocol):
         """What the agent has said in that thread, oldest first."""
 
     def buttons(self) -> list[str]:
-        """The labels of the buttons under the first of it."""
+        """The labels of the buttons under the question."""
 
     async def press(self, name: str, label: str) -> None:
         """Press one of them. Where the platform waits for an acknowledgement it comes before this returns."""
@@ -74,9 +75,14 @@ class ApprovalContract:
     async def test_case_40_a_call_is_approved_with_a_button_in_its_thread_by_whose_turn_it_is(
         self, asker: Asker
     ) -> None:
-        """The question stays where the turn is, and the press of somebody else counts for nothing."""
+        """The question stays below the words that announce it, and the press of somebody else counts for nothing."""
         await asker.begin()
         await until(lambda: "May I run this?" in "".join(asker.said()), "the question is asked")
+        announced, question = asker.said()
+        assert announced.replace("*", "").replace("_", "") == "One moment.", (
+            "what announces it stands above it"
+        )
+        assert "May I run this?" in question
         assert asker.buttons() == ["Approve", "Always", "Deny"]
         await asker.press("ann", "Approve")
         await until(lambda: "is not yours to answer" in "".join(asker.said()), "it is not ann's")

@@ -62,6 +62,32 @@ class FeatureContract:
             posts = await session.shows(lambda posts: "the end." in _text(posts))
             assert _text(posts).count("The beginning") == 1
 
+    async def test_a_question_stands_below_the_words_that_announce_it(
+        self, driver: Driver, tmp_path: Path
+    ) -> None:
+        """What a turn has said when it asks something (`Outgoing.within`) is whole, and its reply is another text."""
+        async with Session(driver, tmp_path) as session:
+            home = driver.home()
+            if not session.adapter.features.drafts:
+                return
+            await driver.say("wipe it")
+            await session.heard(1)
+            session.adapter.show(home, Drafted(1, 0, "One moment, please."))
+            session.adapter.show(home, Working(Activity("asking", "wipe")))
+            await session.send("May I run this?", within="1")
+            posts = await session.shows(lambda posts: "May I run this?" in _text(posts))
+            text = _text(posts)
+            assert "One moment, please." in text[: text.index("May I run this?")]
+            session.adapter.show(home, Working(Activity("tool", "wipe")))
+            session.adapter.show(home, Drafted(1, 1, "It is "))
+            await session.send("It is gone.", key=turn_key(home, 1), turn="1")
+            posts = await session.shows(lambda posts: "It is gone." in _text(posts))
+            texts = [
+                _text(posts).index(one) for one in ("One moment, please.", "May I run this?", "It is gone.")
+            ]
+            assert texts == sorted(texts)
+            assert _text(posts).count("One moment, please.") == 1
+
     async def test_what_is_not_declared_as_drafts_is_not_seen(self, driver: Driver, tmp_path: Path) -> None:
         async with Session(driver, tmp_path) as session:
             if session.adapter.features.drafts:

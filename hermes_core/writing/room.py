@@ -11,6 +11,7 @@ turn that goes on edits the same messages, and the others are closed with a mark
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -22,7 +23,8 @@ from hermes_core.adapter import Activity, Broken, Drafted, Progress, Sent, Shown
 from hermes_core.errors import SendError, reason
 from hermes_core.messages import Address, Outgoing, turn_key
 from hermes_core.pacing import Budget, Finished, Slot, Stopped
-from hermes_core.writing.journal import Draft, Journal
+from hermes_core.writing.journal import Journal
+from hermes_core.writing.left import Count, Left
 from hermes_core.writing.lines import Lines
 from hermes_core.writing.text import Desk, Text, Unsent
 from hermes_core.writing.typist import Typist
@@ -34,6 +36,7 @@ log = logging.getLogger("hermes.writing")
 
 UNCLAIMED: Final = 2.0  # seconds after its turn in which a text is left to its reply
 PARKED: Final = 1.0  # seconds; a longer 429 is the outbox's to wait for
+ANNOUNCED: Final = 10.0  # seconds for which a question waits for the words before it
 CONNECTING: Final = 5.0  # seconds for which a message waits for the connection before it is given back
 _HEARD: Final = 500  # conversations whose latest message is known
 _TYPES: Final = ("thinking", "tool", "stopping")
@@ -67,9 +70,7 @@ class Writing:
         self._newest: dict[Address, Text] = {}
         self._heard: dict[Address, tuple[str, int]] = {}  # the latest, and how many began no turn
         self._asked: dict[Address, str | None] = {}  # while a turn runs: what it answers
-        self._left: dict[Address, list[Draft]] = {}  # what an earlier run showed
-        for draft in self._journal.drafts():
-            self._left.setdefault(Address.parse(draft.address), []).append(draft)
+        self._left = Left(self._desk, self.spawn)
 
     # -- the connection
 
@@ -110,7 +111,7 @@ class Writing:
             self.spawn(self._write(text))
             if text.alone:
                 self.spawn(self._unclaimed(text))
-        for address in [one for one, drafts in self._left.items() if any(draft.text for draft in drafts)]:
+        for address in self._left.unfinished():
             self.spawn(self._abandoned(address, settled))
         self._lines.resume()
 
@@ -157,14 +158,15 @@ class Writing:
 
     def _begin(self, address: Address, key: str, number: int) -> Text:
         last = self._newest.get(address)
-        part, left = self._taken_up(address, key)
-        answers = self._asked.get(address)
+        count, left = self._left.next(address, key)
+        answers = None if count.answered else self._asked.get(address)
         if last is not None and last.key == key:
-            part, answers = last.part + 1, None  # the first answers for all of them
             self._settle(last)
         elif last is not None:
             self._leave(last)
+        part = count.part
         text = Text(self._desk, address, key, part, answers=answers, left=left, number=number, before=last)
+        self._left.begun(address, Count(key, part, count.answered or answers is not None))
         self._open[text] = None
         self._texts[key] = self._newest[address] = text
         self.spawn(self._write(text))
@@ -174,7 +176,7 @@ class Writing:
         """The text that is being written ends with a mark (I5); those before it are whole."""
         text = self._texts.pop(turn_key(address, shown.turn), None)
         if text is None:
-            self._taken_up(address, "")
+            self._left.close(address, "")
             return
         text.live.tell(Stopped(self._style.interrupted))
         if text.live.stream.finished:  # nobody has seen anything of it
@@ -188,7 +190,7 @@ class Writing:
                 self._leave(text)
         elif address not in self._asked:
             self._asked[address] = self._begins(address, activity.queued)
-        if activity.state == "tool" and text is not None:
+        if activity.state in ("tool", "asking") and text is not None:
             text.pass_by()
         if activity.state in _TYPES:
             self._typist.working(address)
@@ -203,9 +205,15 @@ class Writing:
             self._heard[address] = id_, waiting
         return id_ if queued == 0 else None
 
+    async def _abandoned(self, address: Address, settled: Callable[[Address], Awaitable[None]]) -> None:
+        """Nobody may ever say anything here: once it is plain that no turn goes on, the drafts are closed."""
+        await settled(address)
+        self._left.close(address, "")
+
     async def _write(self, text: Text) -> None:
         """Show a text while it is written, and its end, unless that is the reply's to do."""
         try:
+            text.before = self._left.close(text.address, text.key, text.before)
             await text.after()
             await text.live.run()
             if text.settled:
@@ -251,39 +259,6 @@ class Writing:
         if self._texts.get(text.key) is text:
             del self._texts[text.key]
 
-    # -- of an earlier run
-
-    def _taken_up(self, address: Address, key: str) -> tuple[int, Draft | None]:
-        """The number of this turn's next text, and what an earlier run showed of it; others here get their mark."""
-        part, found = 0, None
-        for draft in self._left.pop(address, ()):
-            if draft.key == key and not draft.passed:
-                part, found = draft.part, draft
-                continue
-            if draft.key == key:
-                part = draft.part + 1
-            if draft.text and not self.spawn(self._close(address, draft, broken=draft.key != key)):
-                self._left.setdefault(address, []).append(draft)
-        return part, found
-
-    async def _abandoned(self, address: Address, settled: Callable[[Address], Awaitable[None]]) -> None:
-        """Nobody may ever say anything here: once it is plain that no turn goes on, the drafts are closed."""
-        await settled(address)
-        self._taken_up(address, "")
-
-    async def _close(self, address: Address, draft: Draft, *, broken: bool) -> None:
-        """Nobody will complete this draft: it ends as it stands, or where it is broken with its mark."""
-        text = Text(self._desk, address, draft.key, draft.part, left=draft)
-        closed = False
-        try:
-            await text.end(draft.text, broken=broken)
-            closed = True
-        except SendError as error:
-            log.info("an unfinished text could not be closed: %s", error)
-        finally:
-            if not closed:
-                self._left.setdefault(address, []).append(draft)
-
     # -- whole
 
     def begun(self, outgoing: Outgoing) -> bool:
@@ -291,7 +266,7 @@ class Writing:
         if not outgoing.turn:
             return False
         key = turn_key(outgoing.address, outgoing.turn)
-        return key in self._texts or any(one.key == key for one in self._left.get(outgoing.address, ()))
+        return key in self._texts or bool(self._left.of(outgoing.address, key))
 
     def unfinished(self, key: str, address: Address) -> bool:
         """Whether an earlier run showed something of the message with this key, and it is not known to be whole.
@@ -299,7 +274,7 @@ class Writing:
         An adapter that can look its messages up says then that it is not there (`Adapter.find`): `send` completes
         it, and posts nothing twice. Else what is left of it would be closed as a text that broke off.
         """
-        return any(one.key == key and not one.whole for one in self._left.get(address, ()))
+        return any(not one.whole for one in self._left.of(address, key))
 
     def found(self, key: str) -> Sent | None:
         """The message with this key, where it grew out of a draft and is known to stand there whole."""
@@ -368,32 +343,44 @@ class Writing:
     def _opened(self, outgoing: Outgoing, slots: tuple[Slot, ...]) -> Text:
         """A text for a message of which this run has shown nothing yet."""
         address = outgoing.address
+        last = self._newest.get(address)
+        if outgoing.within and last is not None and last.key == turn_key(address, outgoing.within):
+            self._settle(last)
         self._parked(address)
         if not outgoing.turn:
-            return Text(self._desk, address, outgoing.key, answers=outgoing.answers, slots=slots, first=True)
+            before = last if outgoing.within else None
+            key, answers = outgoing.key, outgoing.answers
+            return Text(self._desk, address, key, answers=answers, slots=slots, first=True, before=before)
         key = turn_key(address, outgoing.turn)
-        last = self._newest.get(address)
-        part, left = self._taken_up(address, key)
+        count, left = self._left.next(address, key)
         if last is not None:
             self._settle(last)
-            part = last.part + 1 if last.key == key else part
         text = Text(
             self._desk,
             address,
             key,
-            part,
-            answers=outgoing.answers,
+            count.part,
+            answers=None if count.answered else outgoing.answers,
             left=left,
             slots=slots,
             first=True,
             before=last,
         )
         text.claimed = True
+        self._left.begun(address, msgspec.structs.replace(count, reply=True))
         self._texts[key] = self._newest[address] = text
         return text
 
     async def _deliver(self, text: Text, outgoing: Outgoing) -> tuple[str, ...]:
-        await text.after()
+        turn = outgoing.turn or outgoing.within
+        if turn:
+            text.before = self._left.close(text.address, turn_key(text.address, turn), text.before)
+        if outgoing.within:
+            with contextlib.suppress(TimeoutError):  # who is asked can answer without them
+                async with asyncio.timeout(ANNOUNCED):
+                    await text.after()
+        else:
+            await text.after()
         drafted = text.shown
         cut = self._style.of(outgoing, drafted=drafted)
         text.live.stream = msgspec.structs.replace(text.live.stream, cut=cut)

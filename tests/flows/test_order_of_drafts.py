@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from hermes_access.plugin import AccessPlugin
 from hermes_busy.plugin import BusyPlugin
 from hermes_core.adapter import Broken, Drafted, Sent, Shown
 from hermes_core.errors import SendError
 from hermes_core.messages import Address, Outgoing
+from hermes_core.testing.approval_contract import SCRIPT, Wiper
 from hermes_core.testing.bed import Bed
 from hermes_core.testing.memory import MemoryStore
 from hermes_core.testing.model import Hold
@@ -53,6 +55,30 @@ def test_a_draft_waits_behind_an_earlier_reply_that_the_platform_does_not_take_y
             hold.release()
             await screen.settled()
             assert screen.screen[2:] == ["draft 2: two", "draft 2:  and more", "whole: two and more"]
+
+    run(main())
+
+
+def test_a_question_stands_behind_the_words_before_it_also_where_those_wait_for_an_earlier_reply(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        screen, wiper = Screen(), Wiper()
+        screen.refuse.append(SendError("Too fast.", retry_after=20.0))
+        plugins = [AccessPlugin(), wiper]
+        async with Bed(tmp_path, [["one"], *SCRIPT], plugins=plugins, platform=screen) as bed:
+            await screen.say("first")
+            while len(bed.model.requests) < 1 or screen.refuse:
+                await asyncio.sleep(0.1)
+            await screen.say("second")
+            await asyncio.sleep(100)
+            assert screen.screen[:3] == ["draft 1: one", "whole: one", "draft 2: One *mo*ment."]
+            assert screen.screen[3].startswith("whole: May I run this?")
+            await screen.say("/approve")
+            await screen.settled()
+            assert screen.screen[4].startswith("whole: Approved")
+            assert screen.screen[-2:] == ["draft 2: Done.", "whole: Done."]
+            assert wiper.wiped
 
     run(main())
 

@@ -146,5 +146,6 @@ def test_d5_only_what_may_be_out_is_marked_after_a_stop(
             await asyncio.sleep(30.0)
         await second.stop()
         assert [one for one in after.texts() if TEXT in one] == [REPEAT + TEXT if marked else TEXT]
+        assert TEXT in after.texts()[-1], "what was said before stands before it"
 
     run(main())

@@ -91,6 +91,7 @@ class Wall:
         self.died = asyncio.Event()
         self.journal = b""
         self.steps = 0  # tool calls of the turn, which the store knows
+        self.slow = 0.0  # seconds that a call takes
         self._file = file
         self.find = self._find if asked else None
         self._ids = itertools.count(1)
@@ -157,7 +158,7 @@ class Wall:
 
     async def _call(self, name: str, do: Callable[[], None], id_: str) -> str:
         self.calls.append(name)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(self.slow or 0.01)
         fault = next(self.faults, "ok")
         if fault == "refused":
             raise SendError("not now")

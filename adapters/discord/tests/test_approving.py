@@ -33,7 +33,7 @@ class Thread:
         return self._discord.texts(self._thread)
 
     def buttons(self) -> list[str]:
-        rows = self._discord.mine(self._thread)[0]["components"]
+        (rows,) = [one["components"] for one in self._discord.mine(self._thread) if one["components"]]
         return [one["label"] for row in rows for one in row["components"]]
 
     async def press(self, name: str, label: str) -> None:

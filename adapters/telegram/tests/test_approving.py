@@ -33,12 +33,16 @@ class Thread:
     def said(self) -> list[str]:
         return [one["text"] for one in self._sent()]
 
+    def _question(self) -> dict[str, Any]:
+        (asked,) = [one for one in self._sent() if "May I run" in one["text"]]
+        return asked
+
     def buttons(self) -> list[str]:
-        rows = self._sent()[0]["reply_markup"]["inline_keyboard"]
+        rows = self._question()["reply_markup"]["inline_keyboard"]
         return [one["text"] for row in rows for one in row]
 
     async def press(self, name: str, label: str) -> None:
-        pressed = self._telegram.press(self._sent()[0], label, user=PEOPLE[name])
+        pressed = self._telegram.press(self._question(), label, user=PEOPLE[name])
         await self._telegram.until(lambda: self._telegram.presses[pressed] == "")  # it spins no more
 
     def elsewhere(self) -> list[str]:

@@ -142,7 +142,7 @@ class ChatAdapter:
             case Broken():
                 self._print_all(self._transcript.broken(shown))
             case Working():
-                if shown.activity.state == "tool":
+                if shown.activity.state in ("tool", "asking"):
                     self._print_all(self._transcript.paused())
                 self._set_activity(shown.activity)
             case Received():

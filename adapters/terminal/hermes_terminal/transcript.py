@@ -102,6 +102,8 @@ class Transcript:
                 return _blocks([*draft.blocks.feed(rest), *draft.blocks.close()])
             printed = _blocks(draft.blocks.close())
             return printed + self._whole(outgoing, text, draft.text)
+        if draft is not None and outgoing.within == str(draft.turn):  # it asks in the course of that turn
+            return self.paused() + self._whole(outgoing, text, "")
         before = self._awaited.pop(int(outgoing.turn), "") if outgoing.turn.isdecimal() else ""
         return self._whole(outgoing, text, before)
 

@@ -72,6 +72,19 @@ def test_the_parts_of_a_turn_follow_each_other_and_only_the_last_is_its_final_te
     assert [one.text for one in printed] == ["Let me look.", "It is 42."]
 
 
+def test_a_question_is_printed_below_what_its_turn_has_said_and_not_in_the_midst_of_another() -> None:
+    for within, order in (
+        ("1", ["One moment", "May I?", " please."]),
+        ("2", ["May I?", "One moment please."]),
+    ):
+        transcript = Transcript()
+        printed = transcript.drafted(Drafted(1, 0, "One moment"))
+        printed += transcript.sent(Outgoing("q", HERE, "May I?", within=within))
+        printed += transcript.drafted(Drafted(1, 0, " please."))
+        printed += transcript.sent(reply("One moment please."))
+        assert [one.text for one in printed] == order
+
+
 def test_what_was_drafted_before_a_tool_runs_is_printed_and_not_printed_again() -> None:
     transcript = Transcript()
     printed = transcript.drafted(Drafted(1, 0, "Let me look"))
