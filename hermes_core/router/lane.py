@@ -153,18 +153,22 @@ class Lane:
     async def _drain(self) -> None:
         relay: asyncio.Handle | None = None
         pending, asks = self._pending, self._services.plugins.asks
+        permissions = self._services.permissions
         try:
             while pending:
                 entry, role, called = pending.popleft()
+                if permissions.asked and called is None and not entry.command:
+                    called = self._said(entry, role)
+                command = entry.command or called is not None
                 if pending and relay is None:
                     relay = asyncio.get_running_loop().call_soon(self._relay)
-                if self._taking and self._order.holds(entry.command):
+                if self._taking and self._order.holds(command):
                     self._held.append((entry, role, called))
-                elif entry.command or asks("hermes_message") or not entry.text.strip():
+                elif command or asks("hermes_message") or not entry.text.strip():
                     self._taking += 1
                     self._running = False  # it may wait: what comes meanwhile begins a task of its own (T5)
                     try:
-                        if entry.command:
+                        if command:
                             enter(entry)
                             await self._command(entry, role, called)
                         else:
@@ -184,6 +188,18 @@ class Lane:
                 relay.cancel()
         if self._waiters:
             self.changed()
+
+    def _said(self, entry: Entry, role: Role) -> tuple[str, str] | None:
+        """The command that a lone yes or no to a question is short for; None: it is a message like any other."""
+        bare = not (entry.by or entry.quote or entry.reply_to or entry.attachments or entry.when in NOT_SAID)
+        address = self.conversation.address
+        if not bare or not self._services.outbox.empty(address):  # it may not stand there yet
+            return None
+        allow = self._services.permissions.said(address, entry.text, entry.author, role)
+        name = "approve" if allow else "deny"
+        if allow is None or self._services.commands(address).find(name)[1] is None:
+            return None
+        return name, ""
 
     def _relay(self) -> None:
         if self._pending:

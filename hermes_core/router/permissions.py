@@ -21,6 +21,7 @@ from hermes_core.permission import Permission
 __all__ = ["Permissions", "Verdict", "Waiting"]
 
 ALPHABET: Final = "abcdefghjkmnpqrstuvwxyz23456789"
+READ: Final = 1.0  # seconds: who answers sooner has not read the question
 ENDED: Final = 200  # how many are remembered after their end, for who answers late
 ALWAYS: Final = 1000  # how many conversations keep what was allowed for good
 
@@ -34,6 +35,8 @@ class Verdict(enum.StrEnum):
     ENDED = "ended"  # its turn
 
 
+_WORDS: Final = {"yes": True, "y": True, "no": False, "n": False}
+
 _WHY: Final = {
     Verdict.ALLOWED: "it was approved already",
     Verdict.DENIED: "it was denied already",
@@ -43,13 +46,22 @@ _WHY: Final = {
 
 
 class Waiting(msgspec.Struct, frozen=True, eq=False):
-    """A call that waits. `people` may answer, None: admins; each needs `role`. `answer` comes with who gave it."""
+    """A call that waits. `people` may answer, None: admins; each needs `role`. `answer` comes with who gave it.
+
+    `since`: of the loop's time.
+    """
 
     permission: Permission
     address: Address
     people: frozenset[str] | None
     role: Role
     answer: asyncio.Future[tuple[Verdict, Author]]
+    since: float
+
+    def is_of(self, author: Author, role: Role, *, allow: bool) -> bool:
+        """Whether this person may say so."""
+        own = author.id in self.people if self.people is not None else role >= Role.ADMIN
+        return role >= self.role and (own or (not allow and role >= Role.ADMIN))
 
 
 class Permissions:
@@ -73,8 +85,9 @@ class Permissions:
         loop = asyncio.get_running_loop()
         while (id_ := "".join(secrets.choice(ALPHABET) for _ in range(4))) in self._waiting:
             pass
-        permission = Permission(id_, tool, text, loop.time() + seconds)
-        waiting = Waiting(permission, address, people, role, loop.create_future())
+        now = loop.time()
+        permission = Permission(id_, tool, text, now + seconds)
+        waiting = Waiting(permission, address, people, role, loop.create_future(), now)
         self._waiting[id_] = waiting
         return waiting
 
@@ -90,6 +103,24 @@ class Permissions:
         """What waits in this conversation, the oldest first."""
         return [one.permission for one in self._waiting.values() if one.address == address]
 
+    @property
+    def asked(self) -> bool:
+        """Whether anything waits anywhere."""
+        return bool(self._waiting)
+
+    def said(self, address: Address, text: str, author: Author, role: Role) -> bool | None:
+        """What a lone “yes” or “no” of this person says to what waits here; None: it is no answer.
+
+        It is none where nothing waits that this person may answer so, nor before anybody could have read the question.
+        """
+        allow = _WORDS.get(text.strip().rstrip(".!").casefold())
+        if allow is None:
+            return None
+        read = asyncio.get_running_loop().time() - READ
+        here = [one for one in self._waiting.values() if one.address == address and not one.answer.done()]
+        own = any(one.is_of(author, role, allow=allow) for one in here)
+        return allow if own and all(one.since <= read for one in here) else None
+
     def decide(
         self, address: Address, id_: str, author: Author, role: Role, *, allow: bool, always: bool = False
     ) -> Permission:
@@ -98,8 +129,7 @@ class Permissions:
         # what waits elsewhere is nobody's business here; what is cancelled is about to be closed
         if waiting is None or waiting.address != address or waiting.answer.done():
             raise CommandError(*self._gone(address, id_))
-        stranger = author.id not in waiting.people if waiting.people is not None else role < Role.ADMIN
-        if role < waiting.role or (stranger and (allow or role < Role.ADMIN)):
+        if not waiting.is_of(author, role, allow=allow):
             raise NotAllowed(
                 f"{waiting.permission.id} is not yours to answer.",
                 "Only an admin may." if waiting.people is None else "Only the one may for whom it would run.",

@@ -16,6 +16,7 @@ from hermes_basics.plugin import BasicsPlugin
 from hermes_busy.plugin import BusyPlugin
 from hermes_core.adapter import Features
 from hermes_core.commands import Command, Context, command
+from hermes_core.errors import SendError
 from hermes_core.hookspecs import hookimpl
 from hermes_core.messages import Author, Choice, Outgoing, Role, Step, ToolCall
 from hermes_core.people import People
@@ -406,6 +407,100 @@ def test_buttons_are_shown_where_the_platform_has_them(tmp_path: Path) -> None:
     assert first.send.startswith("/approve ")
     assert last.send.startswith("/deny ")
     assert run(story(False)) == ()
+
+
+@pytest.mark.parametrize(("said", "runs"), [("yes", True), ("Y", True), (" No. ", False), ("n", False)])
+def test_d2_a_lone_yes_or_no_of_who_may_answer_is_the_answer_and_stops_nothing(
+    tmp_path: Path, said: str, runs: bool
+) -> None:
+    async def story() -> None:
+        wiper = Wiper()
+        async with bed_for(tmp_path, [[wipe()], "done"], wiper) as bed:
+            await bed.platform.say("wipe it", author="bob", group=True)
+            await question(bed)
+            await asyncio.sleep(2)
+            assert (await answer(bed, said, "bob", group=True)).startswith("Approved" if runs else "Denied")
+            await bed.platform.settled()
+            assert wiper.wiped == (["/tmp/x"] if runs else [])
+            assert len(bed.model.requests) == 2
+            assert bed.platform.sent[-1].text == "done"
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("said", "author", "after", "more"),
+    [
+        pytest.param("yes", "eve", 2.0, {}, id="of somebody else"),
+        pytest.param("yes", "ann", 2.0, {}, id="of an admin, who may only say no"),
+        pytest.param("yes", "bob", 0.5, {}, id="before the question could be read"),
+        pytest.param("yes, but not there", "bob", 2.0, {}, id="with more words"),
+        pytest.param("/queue yes", "bob", 2.0, {}, id="as a message that waits"),
+        pytest.param("yes", "bob", 2.0, {"thread": "t8"}, id="in another thread"),
+    ],
+)
+def test_t2_what_is_no_plain_answer_of_who_may_give_it_lets_nothing_run(
+    tmp_path: Path, said: str, author: str, after: float, more: dict[str, Any]
+) -> None:
+    async def story() -> None:
+        wiper = Wiper()
+        async with bed_for(tmp_path, [[wipe()], "next", "next"], wiper) as bed:
+            await bed.platform.say("wipe it", author="bob", group=True)
+            await question(bed)
+            await asyncio.sleep(after)
+            await bed.platform.say(said, author=author, group=True, **more)
+            await asyncio.sleep(400)
+            assert wiper.wiped == []
+            assert not any(one.text.startswith("Approved") for one in bed.platform.sent)
+
+    run(story())
+
+
+def test_a_yes_counts_only_once_the_question_stands_there(tmp_path: Path) -> None:
+    async def story() -> None:
+        wiper = Wiper()
+        async with bed_for(tmp_path, [[wipe()], "next"], wiper) as bed:
+            bed.platform.refuse.append(SendError("too fast", retry_after=60.0))
+            await bed.platform.say("wipe it")
+            await asyncio.sleep(30)
+            await bed.platform.say("yes")
+            await bed.platform.settled()
+            assert wiper.wiped == []
+            assert bed.platform.sent[-1].text == "next"
+
+    run(story())
+
+
+def test_a_yes_where_two_wait_is_answered_with_their_ids_and_stops_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        wiper = Wiper()
+        async with bed_for(tmp_path, [[wipe("/a"), wipe("/b", "2")], "done"], wiper) as bed:
+            await bed.platform.say("wipe them")
+            first, _ = await question(bed, 1)
+            await question(bed, 2)
+            await asyncio.sleep(2)
+            assert (await answer(bed, "yes")).startswith(f"2 wait for an answer: {first} ")
+            await answer(bed, f"/deny {first}")
+            assert (await answer(bed, "yes")).startswith("Approved")
+            await bed.platform.settled()
+            assert wiper.wiped == ["/b"]
+
+    run(story())
+
+
+def test_without_the_command_a_yes_is_a_message(tmp_path: Path) -> None:
+    async def story() -> None:
+        wiper = Wiper()
+        async with Bed(tmp_path, [[wipe()], "next"], plugins=[wiper]) as bed:
+            await bed.platform.say("wipe it")
+            await question(bed)
+            await asyncio.sleep(2)
+            await bed.platform.say("yes")
+            await bed.platform.settled()
+            assert wiper.wiped == []
+            assert bed.platform.sent[-1].text == "next"
+
+    run(story())
 
 
 def test_two_that_wait_have_an_id_each(tmp_path: Path) -> None:
