@@ -18,10 +18,10 @@ from hermes_core.testing.driver import until
 from hermes_core.testing.model import Script
 from hermes_core.tools import Tool, tool
 
-__all__ = ["SCRIPT", "ApprovalContract", "Asker", "Wiper"]
+__all__ = ["SCRIPT", "WORDS", "ApprovalContract", "Asker", "Wiper"]
 
 PATH: Final = "/data/old"
-WORDS: Final = "One *mo*ment."
+WORDS: Final = "One moment, *please*."
 SCRIPT: Final[tuple[Script, ...]] = ([WORDS, ToolCall("1", "wipe", f'{{"path": "{PATH}"}}')], "Done.")
 """What the model says: words that announce it, a call that needs a yes, and then the end."""
 
@@ -79,9 +79,8 @@ class ApprovalContract:
         await asker.begin()
         await until(lambda: "May I run this?" in "".join(asker.said()), "the question is asked")
         announced, question = asker.said()
-        assert announced.replace("*", "").replace("_", "") == "One moment.", (
-            "what announces it stands above it"
-        )
+        for word in ("One moment", "please"):
+            assert word in announced, "what announces it stands above it, whole"
         assert "May I run this?" in question
         assert asker.buttons() == ["Approve", "Always", "Deny"]
         await asker.press("ann", "Approve")

@@ -10,7 +10,7 @@ from hermes_busy.plugin import BusyPlugin
 from hermes_core.adapter import Broken, Drafted, Sent, Shown
 from hermes_core.errors import SendError
 from hermes_core.messages import Address, Outgoing
-from hermes_core.testing.approval_contract import SCRIPT, Wiper
+from hermes_core.testing.approval_contract import SCRIPT, WORDS, Wiper
 from hermes_core.testing.bed import Bed
 from hermes_core.testing.memory import MemoryStore
 from hermes_core.testing.model import Hold
@@ -72,7 +72,7 @@ def test_a_question_stands_behind_the_words_before_it_also_where_those_wait_for_
                 await asyncio.sleep(0.1)
             await screen.say("second")
             await asyncio.sleep(100)
-            assert screen.screen[:3] == ["draft 1: one", "whole: one", "draft 2: One *mo*ment."]
+            assert screen.screen[:3] == ["draft 1: one", "whole: one", f"draft 2: {WORDS}"]
             assert screen.screen[3].startswith("whole: May I run this?")
             await screen.say("/approve")
             await screen.settled()
