@@ -110,6 +110,8 @@ class Line:
         known = [id_ for id_, (_, _, key) in chat.posts.items() if key == outgoing.key]
         if known and chat.able.once:
             return Sent(tuple(known))
+        if outgoing.within:  # what stands there stays as it is
+            self._drafts.pop((outgoing.address, int(outgoing.within)), None)
         parts = _split(text, chat.able.max_text or len(text))
         files = tuple((one.name, Path(one.ref).read_bytes()) for one in outgoing.attachments)
         ids: list[str] = []
