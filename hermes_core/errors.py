@@ -84,11 +84,17 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 def reason(error: BaseException, hide: Callable[[str], str] = str) -> str:
     """Why something failed, in one line: the kind and the first line of the text, secrets taken out by `hide`.
 
+    An error that was raised `from` another one is followed by that one, in brackets.
     Of a group the first three that it holds: which of them came first cannot be seen.
     """
     all_ = list(leaves(error))
     more = f" (and {len(all_) - _SHOWN} more)" if len(all_) > _SHOWN else ""
-    return "; ".join(_line(one, hide) for one in all_[:_SHOWN]) + more
+    return "; ".join(_with_cause(one, hide) for one in all_[:_SHOWN]) + more
+
+
+def _with_cause(error: BaseException, hide: Callable[[str], str]) -> str:
+    cause = "" if error.__cause__ is None else f" ({_line(next(leaves(error.__cause__)), hide)})"
+    return _line(error, hide) + cause
 
 
 def _line(error: BaseException, hide: Callable[[str], str]) -> str:

@@ -57,9 +57,18 @@ def _group(*errors: Exception) -> ExceptionGroup[Exception]:
     return ExceptionGroup("unhandled errors in a TaskGroup", errors)
 
 
+def _from(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
+        (
+            _from(SendError("No nest."), OSError(f"no {TOKEN}\nat all")),
+            "SendError: No nest. (OSError: no ***)",
+        ),
         (OSError("no route\nto this host"), "OSError: no route"),
         (HermesError("The nest is empty.", "Fill it."), "HermesError: The nest is empty. Fill it."),
         (ValueError(), "ValueError"),
@@ -69,7 +78,7 @@ def _group(*errors: Exception) -> ExceptionGroup[Exception]:
         (OSError(f"refused {TOKEN} here"), "OSError: refused *** here"),
         (OSError(PEM), "OSError: ***"),
     ],
-    ids=["lines", "ours", "without words", "group", "several", "many", "token", "key"],
+    ids=["with its cause", "lines", "ours", "without words", "group", "several", "many", "token", "key"],
 )
 def test_p2_the_line_about_an_adapter_that_fails_says_why(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: Exception, said: str

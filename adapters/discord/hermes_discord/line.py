@@ -120,12 +120,12 @@ class Line(discord.Client):
                 ) from error
             raise HermesError(f"Discord closed the connection for good ({error.code}).") from error
         except (aiohttp.ClientConnectionError, OSError) as error:
-            raise HermesError(f"Discord cannot be reached: {error}") from error
+            raise HermesError("Discord cannot be reached.") from error
         except AttributeError as error:
             # the library's own fault when its very first connection fails: there is nothing to resume
             if self.ws is not None:
                 raise
-            raise HermesError("Discord's gateway cannot be reached.") from error
+            raise HermesError("Discord's gateway cannot be reached.") from error.__context__
         finally:
             await self._end()
         raise HermesError("The connection to Discord has ended.")

@@ -196,7 +196,16 @@ async def test_when_the_first_call_reaches_nobody_it_is_said_why(discord: FakeDi
     adapter = DiscordAdapter(discord.token, base_url="http://127.0.0.1:9/api")
     with pytest.raises(ExceptionGroup) as raised:
         await adapter.run(RecordingGateway())
-    assert re.match(r"HermesError: Discord cannot be reached: .*127\.0\.0\.1:9 ", reason(raised.value))
+    said = r"HermesError: Discord cannot be reached\. \(ClientConnectorError: .*127\.0\.0\.1:9 "
+    assert re.match(said, reason(raised.value))
+
+
+async def test_when_only_the_gateway_is_down_it_is_said_why(discord: FakeDiscord) -> None:
+    discord.gateway.refuse_connections = 1
+    with pytest.raises(ExceptionGroup) as raised:
+        await _adapter(discord).run(RecordingGateway())
+    said = reason(raised.value)
+    assert said.startswith("HermesError: Discord's gateway cannot be reached. (WSServerHandshakeError: 503")
 
 
 async def _refused(run: Awaitable[None]) -> str:
