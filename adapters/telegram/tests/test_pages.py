@@ -18,6 +18,7 @@ class TestPages(PagesContract):
     settings = TelegramPlugin.Settings
     elsewhere = frozenset(
         {
+            "adapters.telegram.base_url is no address",  # of the core, from the name of the key
             "bot was blocked by the user",  # of Telegram
             "not enough rights",
             f"is larger than {limits.DOWNLOAD // 2**20} MB",  # made of the limit
