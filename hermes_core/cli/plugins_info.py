@@ -72,7 +72,7 @@ def _facts(config: Config, name: str, package: importlib.metadata.Distribution, 
     enabled = config.enabled(name)
     more = config.approvals.beyond(name, seen.registers) if enabled else []
     unapproved = config.unapproved(name, seen.registers) if enabled else []
-    problems = [config.secrets.hide(seen.problem)] if seen.problem else []
+    problems = [config.secrets.hide(one) for one in (seen.problem, seen.taken) if one]
     if unapproved:
         problems.append(f"it registers more than was approved: {', '.join(unapproved)}")
     return {

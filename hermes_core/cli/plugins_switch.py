@@ -52,6 +52,8 @@ def _enable(options: argparse.Namespace) -> int:
         return 0
     print_line(f"{name} {package.version} registers:")
     print_registered(seen)
+    if seen.taken:
+        print_line(f"    left out: {seen.taken}")
     if kept is not None and kept.approved and more:
         print_line(f"    new since it was approved ({kept.version}): {', '.join(more)}")
     if not options.yes and not _agreed(f"Enable {name}? [y/N] "):

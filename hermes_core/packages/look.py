@@ -24,7 +24,7 @@ from hermes_core.approvals import ANY, Approvals
 from hermes_core.config import Config
 from hermes_core.config.check import keys, masked
 from hermes_core.errors import HermesError
-from hermes_core.plugins import Plugins
+from hermes_core.plugins import Plugins, load
 from hermes_core.plugins.finding import made
 from hermes_core.route import Route, Site
 
@@ -43,13 +43,15 @@ class Key(msgspec.Struct, frozen=True):
 class Look(msgspec.Struct, frozen=True):
     """What a plugin brings. `registers` has names by kind; of its tools, `async_tools` start jobs.
 
-    `problem` says why it could not be loaded; then the rest may be empty.
+    `problem` says why it could not be loaded; then the rest may be empty. `taken` says which names another
+    plugin has that is enabled: those are left out, and the rest of it works.
     """
 
     registers: dict[str, tuple[str, ...]] = {}
     async_tools: tuple[str, ...] = ()
     keys: tuple[Key, ...] = ()
     problem: str = ""
+    taken: str = ""
 
 
 class _Question(msgspec.Struct, frozen=True):
@@ -108,13 +110,33 @@ def _answer(question: _Question) -> Look:
         return Look(keys=found, problem=": ".join([type(error).__name__, *lines[:1]]))
     info = plugins.infos[question.name]
     problem = info.problem
+    taken = _taken(question.name, loaded, Config.load(question.file, overrides=question.overrides))
     routes = asyncio.run(_routes(plugins))
     return Look(
         {**info.asks_for, **({"routes": routes} if routes else {})},
         tuple(one.starter.name for one in plugins.async_tools.values()),
         found,
         problem,
+        taken,
     )
+
+
+def _taken(name: str, loaded: object, config: Config) -> str:
+    """Which of its names those have that are enabled, in words; "" for none."""
+    rest = {key: one for key, one in config.approvals.plugins.items() if key != name}
+    config = msgspec.structs.replace(config, approvals=Approvals(plugins=rest))
+    try:
+        others = load(config)
+    except HermesError:
+        return ""  # something else is wrong, and is told elsewhere
+    there = others.infos.get(name)
+    if there is not None and there.enabled:
+        return there.problem
+    try:
+        others.add(name, made(name, loaded, config))
+    except HermesError:
+        return ""  # the same
+    return others.infos[name].problem
 
 
 def _keys(loaded: object) -> tuple[Key, ...]:

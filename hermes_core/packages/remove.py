@@ -26,7 +26,7 @@ def installed_as(plugin: str) -> importlib.metadata.Distribution:
             point.name == plugin or canonicalize_name(point.dist.name) == canonicalize_name(plugin)
         ):
             return point.dist
-    near = difflib.get_close_matches(plugin, [point.name for point in points], 1)
+    near = difflib.get_close_matches(plugin, [point.name for point in points], 1, 0.7)
     raise PackageError(
         f"There is no plugin {plugin[:60]!r} installed.",
         f"Did you mean {near[0]!r}?" if near else "See: hermes plugins list",

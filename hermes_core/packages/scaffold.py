@@ -13,14 +13,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from hermes_core.config import DEFAULT_PACKAGES
+from hermes_core.config import DEFAULT_PACKAGES, Config
 from hermes_core.errors import PackageError
+from hermes_core.plugins import load
 
-__all__ = ["KINDS", "TEST_MODULES", "needed_for_tests", "scaffold"]
+__all__ = ["KINDS", "OURS", "TEST_MODULES", "needed_for_tests", "scaffold"]
 
 KINDS: Final = ("plugin", "adapter")
 TEST_MODULES: Final = {"plugin": ("pytest",), "adapter": ("pytest", "pytest_asyncio")}
 """What the tests of each kind import; the extra `testing` of Hermes brings all of it."""
+OURS: Final = frozenset(
+    {*(key.split(".")[1] for key in DEFAULT_PACKAGES), "discord", "httpmodel", "slack", "telegram"}
+)
+"""Names whose package comes with Hermes, installed or not."""
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{1,29}")
 
@@ -34,11 +39,16 @@ def scaffold(kind: str, name: str, parent: Path) -> Path:
     plain = name.replace("-", "_")
     if not _NAME.fullmatch(plain) or keyword.iskeyword(plain) or plain in ("core", "testing"):
         raise PackageError(
-            f"{name[:60]!r} cannot be the name of a {kind}.",
+            f"{name[:60]!r} cannot be the name of {'an' if kind == 'adapter' else 'a'} {kind}.",
             "Use 2 to 30 of a-z, 0-9 and _, a letter first; it names the command, the module and the section.",
         )
-    if any(key.split(".")[1] == plain for key in DEFAULT_PACKAGES):
-        raise PackageError(f"{name!r} is the name of a plugin that comes with Hermes.", "Take another one.")
+    if plain in OURS:
+        raise PackageError(f"{name!r} is the name of a package that comes with Hermes.", "Take another one.")
+    if kind == "plugin" and (owner := load(Config()).commands.owner(plain)):  # its command has its name
+        raise PackageError(
+            f"{name!r} is the name of a command that comes with Hermes, of the plugin {owner}.",
+            "Take another one.",
+        )
     folder = parent / plain
     if folder.exists():
         raise PackageError(

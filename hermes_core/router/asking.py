@@ -117,8 +117,8 @@ def _question(
         f"{address}#ask:{id_}:{secrets.token_hex(4)}",
         address,
         f"May I run this? ({tool})\n\n{fence}\n{text}\n{fence}\n\n"
-        f"Type /approve {id_} or /deny {id_} within {_words(expires)}; /approve {id_} always asks no more "
-        "about just this here. Where nothing else waits, yes or no is enough.",
+        f"Type /approve {id_} or /deny {id_} within {_words(expires)}; /approve {id_} always lets exactly "
+        "this run here without a question from now on. Where nothing else waits, yes or no is enough.",
         answers=said[-1].id if said else None,
         choices=(
             Choice("Approve", f"/approve {id_}"),

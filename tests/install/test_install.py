@@ -56,6 +56,27 @@ def test_p4_what_is_installed_is_listed_and_off_and_enabling_shows_what_it_regis
     assert "no command /greet" in world.hermes("chat", typed="/greet\n").out
 
 
+def test_p2_that_a_command_is_taken_is_said_before_the_plugin_is_enabled(
+    world: World, tmp_path: Path
+) -> None:
+    made = wheel(tmp_path, "hermes-greet", plugin="greet", commands=("greet", "help"))
+    assert world.hermes("plugins", "install", str(made)).code == 0
+    taken = "/help of plugin 'greet' is taken by plugin 'basics'."
+    assert f"    problem: {taken}" in world.hermes("plugins", "info", "greet").out.splitlines()
+    lines = world.hermes("plugins", "enable", "greet", "--yes").out.splitlines()
+    assert lines[-2:] == [f"    left out: {taken}", "greet is enabled, from the next start on."]
+    assert world.hermes("chat", typed="/greet\n").out == "hello\n"
+    assert f"    problem: {taken}" in world.hermes("plugins", "info", "greet").out.splitlines()
+    world.hermes("plugins", "disable", "greet")
+    world.hermes("plugins", "disable", "basics")
+    assert "left out" not in world.hermes("plugins", "enable", "greet", "--yes").out
+
+
+def test_a_name_that_is_far_from_every_plugin_is_not_guessed(world: World) -> None:
+    assert "Did you mean" not in world.hermes("plugins", "remove", "nope").err
+    assert "Did you mean 'openai'?" in world.hermes("plugins", "remove", "opanai").err
+
+
 def test_p4_a_later_version_that_registers_more_asks_again_and_does_not_run_until_then(
     world: World, tmp_path: Path
 ) -> None:

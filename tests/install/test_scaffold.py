@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hermes_core.errors import PackageError
-from hermes_core.packages.scaffold import scaffold
+from hermes_core.packages.scaffold import OURS, scaffold
 
 from .world import World
 
@@ -138,12 +138,45 @@ def test_a_new_adapter_is_installed_enabled_and_listed(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "a", "Greet", "1st", "class", "a b", "../x", "x" * 31, "busy", "core", "ü"]
+    "name",
+    [
+        "",
+        "a",
+        "Greet",
+        "1st",
+        "class",
+        "a b",
+        "../x",
+        "x" * 31,
+        "busy",
+        "core",
+        "ü",
+        "telegram",
+        "help",
+        "stop",
+    ],
 )
 def test_a_name_that_cannot_be_one_is_refused_and_nothing_is_written(tmp_path: Path, name: str) -> None:
     with pytest.raises(PackageError):
         scaffold("plugin", name, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_names_that_are_taken_are_called_so(tmp_path: Path) -> None:
+    with pytest.raises(PackageError, match=r"'help' is the name of a command .* of the plugin basics"):
+        scaffold("plugin", "help", tmp_path)
+    with pytest.raises(PackageError, match="'telegram' is the name of a package that comes with Hermes"):
+        scaffold("adapter", "telegram", tmp_path)
+    with pytest.raises(PackageError, match="cannot be the name of an adapter"):
+        scaffold("adapter", "Pigeon", tmp_path)
+    assert scaffold("adapter", "stop", tmp_path).name == "stop", "an adapter brings no command"
+
+
+def test_the_names_of_ours_are_known(tmp_path: Path) -> None:
+    folders = [
+        file.parent.name for kind in ("plugins", "adapters") for file in ROOT.glob(f"{kind}/*/pyproject.toml")
+    ]
+    assert sorted(folders) == sorted(OURS)
 
 
 def test_what_is_there_already_is_not_touched(tmp_path: Path) -> None:

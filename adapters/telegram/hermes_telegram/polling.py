@@ -1,8 +1,9 @@
 """Polling: asks for updates, and moves the offset that confirms them only behind what is committed (D1).
 
-Two programs with one token see a 409 in turns; then neither hears everything, so that is said plainly,
-again and again, until it ends (case 41). A connection on which nothing comes, not even the empty answer
-that ends each long poll, counts as lost a few seconds after that was due (case 43).
+Two programs with one token see a 409 in turns; then neither hears everything, so that is said plainly, once
+in a while, until it ends (case 41): the polls between two 409s that come back are no end of it. A connection
+on which nothing comes, not even the empty answer that ends each long poll, counts as lost a few seconds after
+that was due (case 43).
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ KINDS: Final = ("message", "edited_message", "callback_query")
 FIRST_PAUSE: Final = 1.0  # seconds until a call that failed is made again; doubled each time
 LONGEST_PAUSE: Final = 30.0
 _SAID_AGAIN: Final = 300.0  # seconds between two complaints about the same thing
+_ALONE: Final = 60.0  # seconds after the last 409 until no other program polls any more
 _UNREADABLE: Final = (AttributeError, KeyError, TypeError, ValueError)
 
 
 class Polling:
     """One program's long polls. `take` gives the first update that is not kept.
 
-    `ready` is called for each (re)connect, `alive` for each poll that came back.
+    `ready` is called for each (re)connect, `alive` for each poll that came back. `alone`: so many seconds after
+    the last 409 no other program polls any more.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Polling:
         ready: Callable[[], None],
         alive: Callable[[], None],
         timeout: int = limits.POLL,
+        alone: float = _ALONE,
     ) -> None:
         self._bot = bot
         self._polls = polls
@@ -53,6 +57,8 @@ class Polling:
         self._ready = ready
         self._alive = alive
         self._timeout = timeout
+        self._alone = alone
+        self._disputed: float | None = None  # when the last 409 came
         self._offset: int | None = None
         self._connected = False
         self._said = -_SAID_AGAIN
@@ -105,16 +111,25 @@ class Polling:
 
     def _heard(self) -> None:
         self._alive()
+        if self._disputed is not None and time.monotonic() - self._disputed >= self._alone:
+            self._disputed = None
+            if self._connected:
+                log.warning("messages arrive again: no other program polls")
         if self._connected:
             return
-        if self._said > 0.0:
+        if self._said > 0.0 and self._disputed is None:
             log.warning("messages arrive again")
         self._connected = True
         self._ready()
 
     def _complain(self, error: TelegramError) -> None:
         now = time.monotonic()
-        if self._connected or now - self._said >= _SAID_AGAIN:
+        known = self._disputed is not None
+        if isinstance(error, Conflict) and "webhook" not in error.message:
+            self._disputed = now
+        else:
+            known = False
+        if (self._connected and not known) or now - self._said >= _SAID_AGAIN:
             log.error("no messages arrive: %s", _why(error))
             self._said = now
         self._connected = False

@@ -229,6 +229,34 @@ async def test_case_43_a_poll_that_is_never_answered_counts_as_lost_and_is_said(
     assert "messages arrive again" in caplog.text
 
 
+async def test_case_41_two_programs_that_poll_in_turns_are_told_of_once_and_so_is_the_end_of_it(
+    telegram: TelegramServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def take(updates: Sequence[Any]) -> int | None:
+        heard.extend(one.update_id for one in updates)
+        return None
+
+    heard: list[int] = []
+    other = Fault(Refusal(409, "Conflict: terminated by other getUpdates request"))
+    telegram.fail("getUpdates", Fault(), other, Fault(), other, Fault(), other)
+    bot, polls = make_bot(telegram.token, telegram.base_url)
+    async with bot:
+        polling = Polling(bot, polls, take, lambda: None, lambda: None, timeout=1, alone=3.0)
+        task = asyncio.create_task(polling.run())
+        telegram.say("is one of you there?")
+        await telegram.until(
+            lambda: any("messages arrive again" in one.getMessage() for one in caplog.records), within=30
+        )
+        task.cancel()
+        await asyncio.wait({task})
+    assert heard == [1000]
+    assert not telegram.failing("getUpdates")
+    said = [one.getMessage() for one in caplog.records if one.name == "hermes.telegram"]
+    assert len(said) == 2, said
+    assert "(409)" in said[0]
+    assert said[1] == "messages arrive again: no other program polls"
+
+
 async def test_case_43_a_webhook_that_another_program_took_away_is_set_again_and_said(
     telegram: TelegramServer, caplog: pytest.LogCaptureFixture
 ) -> None:

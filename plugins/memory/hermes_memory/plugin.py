@@ -189,10 +189,12 @@ def _shown(here: MemoryFile, everywhere: MemoryFile) -> str:
 def _forget(role: Role, text: str, here: MemoryFile, everywhere: MemoryFile) -> str:
     """Take out the line with the number that `_shown` gives it."""
     number = int(text) if text.isdecimal() and len(text) < 10 else 0
+    if not number:
+        raise BadArguments("/memory forget needs the number of a line.", "Type /memory to see them.")
     own = len(here.lines())
     if own < number <= own + len(everywhere.lines()) and role < Role.ADMIN:
         raise NotAllowed(ADMINS)
     gone = here.forget(number) if number <= own else everywhere.forget(number - own)
     if gone is None:
-        raise BadArguments("/memory forget needs the number of a line.", "Type /memory to see them.")
+        raise BadArguments(f"/memory forget: there is no line {number}.", "Type /memory to see them.")
     return f"Forgotten: {gone}"

@@ -336,7 +336,11 @@ def test_x1_people_change_the_memory_of_their_conversation_and_admins_that_of_al
         ("/memory forget", "/memory forget needs the number of a line. Type /memory to see them."),
         ("/memory forget tea", "/memory forget needs the number of a line. Type /memory to see them."),
         ("/memory forget 0", "/memory forget needs the number of a line. Type /memory to see them."),
-        ("/memory forget 1", "/memory forget needs the number of a line. Type /memory to see them."),
+        ("/memory forget 1", "/memory forget: there is no line 1. Type /memory to see them."),
+        (
+            "/memory forget 9" + "9" * 9,
+            "/memory forget needs the number of a line. Type /memory to see them.",
+        ),
         (
             "/memory add " + "x" * 7000,
             (
