@@ -253,3 +253,11 @@ def test_a_run_names_every_token_that_is_missing_of_all_its_platforms(tmp_path: 
         assert f"environment variable {name} is not set" in done.err
         assert f"{name}=…" in done.err
     assert " out." not in done.err
+
+
+def test_x1_a_run_says_whom_of_access_no_platform_can_have_and_runs(tmp_path: Path) -> None:
+    people = 'access.owners=["telegrm:42", "telegram:42", "terminal:ann"]'
+    done = hermes(tmp_path, "run", "--set", "adapters.terminal.enabled=true", "--set", people)
+    assert done.code == 0, done.err
+    assert 'access.owners: "telegrm:42" is nobody: there is no platform' in done.err
+    assert done.err.count("is nobody") == 1

@@ -351,6 +351,12 @@ def test_a_secret_in_the_config_is_refused_and_never_shown(key: str, where: str)
     assert secret not in str(caught.value)
 
 
+def test_a_platforms_token_in_the_config_is_sent_to_the_variable_that_the_platform_reads() -> None:
+    for table, variable in (("adapters", "TELEGRAM_BOT_TOKEN"), ("plugins", "TELEGRAM_TOKEN")):
+        with pytest.raises(ConfigError, match=f'token_env = "{variable}"'):
+            Config.of({table: {"telegram": {"token": "42:secret"}}})
+
+
 def test_a_secret_where_the_name_of_a_variable_belongs_is_not_shown() -> None:
     with pytest.raises(ConfigError) as caught:
         Config.of({"model": {"api_key_env": "sk-Zq81"}})

@@ -89,6 +89,41 @@ def test_a_token_that_is_not_set_is_named_and_the_rest_is_looked_at(tmp_path: Pa
         assert found["access"]["level"] == "warning", "nobody is served there"
 
 
+@pytest.mark.parametrize(
+    ("key", "person", "said"),
+    [
+        ("owners", "telegrm:42", "there is no platform 'telegrm' here. Did you mean 'telegram'?"),
+        ("owners", "telegram:hello", "a user id there is a number"),
+        ("admins", "slack:ann", "a user id there is the member ID, such as U024BE7LH"),
+        ("allow", "discord:@ann", "a user id there is a number"),
+        ("owners", "telegram:42", ""),
+        ("owners", "slack:U024BE7LH", ""),
+        ("allow", "telegram:*", ""),
+        ("allow", "*", ""),
+    ],
+)
+def test_x1_people_whom_no_platform_can_have_are_said_with_what_to_write(
+    tmp_path: Path, key: str, person: str, said: str
+) -> None:
+    words = [f"adapters.{name}.enabled=true" for name in ("telegram", "slack", "discord")]
+    words += [f'access.{key}=["{person}"]', *([] if key == "owners" else ['access.owners=["telegram:1"]'])]
+    found = findings(tmp_path, "--offline", *(part for word in words for part in ("--set", word)), code=1)
+    assert found["access"]["level"] == ("warning" if said else "ok")
+    assert said in found["access"]["text"]
+    assert (f'access.{key}: "{person}" is nobody' in found["access"]["text"]) is bool(said)
+
+
+def test_x1_a_platform_that_is_off_is_no_mistake_and_every_id_may_be_one_there(tmp_path: Path) -> None:
+    people = (
+        "--set",
+        'access.owners=["discord:@ann", "telegram:1"]',
+        "--set",
+        "adapters.discord.enabled=false",
+    )
+    found = findings(tmp_path, "--offline", "--set", "adapters.telegram.enabled=true", *people, code=1)
+    assert found["access"]["level"] == "ok", found
+
+
 def test_a_server_that_is_not_there_is_said_so_without_the_key_and_in_time(tmp_path: Path) -> None:
     settings = [
         word

@@ -56,11 +56,11 @@ async def gathered(config: Config, *, offline: bool = False) -> tuple[list[Owned
     from hermes_core.errors import ConfigError
     from hermes_core.plugins import load
 
-    checks = looks(config)
     try:
         plugins = load(config)
     except ConfigError as error:
-        return checks, [_broken("plugins", error)]
+        return looks(config), [_broken("plugins", error)]
+    checks = looks(config, plugins)
     checks += of_plugins(plugins, config)
     given = [] if offline else await plugins.each_by_name("hermes_checks")
     checks += [Owned(name, check) for name, brought in given for check in brought or ()]

@@ -14,7 +14,7 @@ from hermes_core.cli.common import debugging, print_line
 from hermes_core.errors import HermesError
 
 if TYPE_CHECKING:
-    from hermes_core.adapter import KnownCommand
+    from hermes_core.adapter import Form, KnownCommand
     from hermes_core.checks import Question, Setup
     from hermes_core.cli.asking import Asker
 
@@ -87,7 +87,7 @@ class _Form:
 
     def ask(self) -> None:
         """All questions; what was answered before is the default."""
-        setups, commands = self._setups()
+        setups, commands, people = self._setups()
         models = {one.name: one for one in setups if one.table == "model"}
         model = self.tables.setdefault("model", {})
         known = sorted({"demo", *models, *([model["provider"]] if "provider" in model else [])})
@@ -100,10 +100,13 @@ class _Form:
                 print_line(f"\n{setup.title}.")
                 section = self.tables.setdefault("adapters", {}).setdefault(setup.name, {"enabled": True})
                 self._set_up(setup, section, commands)
-                self._owner(setup)
+                self._owner(setup, people.get(setup.name))
 
-    def _setups(self) -> tuple[list[Setup], tuple[KnownCommand, ...]]:
-        """What the chosen packages want to know. A package is loaded only when it was chosen (P4)."""
+    def _setups(self) -> tuple[list[Setup], tuple[KnownCommand, ...], dict[str, Form | None]]:
+        """What the chosen packages want to know, the commands, and by platform what user ids look like.
+
+        A package is loaded only when it was chosen (P4).
+        """
         import asyncio
 
         from hermes_core.adapter import KnownCommand
@@ -126,7 +129,8 @@ class _Form:
         commands = tuple(
             KnownCommand(one.name, one.help, one.usage, one.aliases) for one in plugins.commands.all()
         )
-        return [setup for brought in given for setup in brought or ()], commands
+        people = {name: factory.people for name, factory in plugins.adapters.items()}
+        return [setup for brought in given for setup in brought or ()], commands, people
 
     def _chosen(self) -> list[str]:
         from importlib.metadata import entry_points
@@ -195,11 +199,11 @@ class _Form:
         else:
             section.pop(question.key, None)
 
-    def _owner(self, setup: Setup) -> None:
+    def _owner(self, setup: Setup, form: Form | None) -> None:
         print_line(
             f"Who is the owner of this agent? {setup.person}." if setup.person else "Who is the owner?"
         )
-        person = self._asker.text("Your user id there; empty: decide later, see `hermes pair`")
+        person = self._asker.text("Your user id there; empty: decide later, see `hermes pair`", form=form)
         owners: list[str] = self.tables.setdefault("access", {}).setdefault("owners", [])
         if person:
             mine = self._owners.get(setup.name)  # the answer of the last time

@@ -24,6 +24,7 @@ from typing import Any, Final, NoReturn
 
 from hermes_core.config import Config
 from hermes_core.errors import StoreError
+from hermes_core.listed import nobodies
 from hermes_core.runtime import Door, Runtime
 
 __all__ = ["lasting", "serve"]
@@ -136,6 +137,10 @@ async def _live(
                 if info.problem:
                     problem = config.secrets.hide(info.problem)
                     sys.stderr.write(f"hermes: plugin {info.name}: {problem}\n")
+        else:
+            plugins = runtime.services.plugins
+            for said in nobodies(config.access, plugins.adapters, plugins.infos):
+                log.warning("%s", said)
         stop.ask = runtime.stop
         with lasting() if on_ready is not None else contextlib.nullcontext():
             await runtime.run()

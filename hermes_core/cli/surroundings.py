@@ -22,6 +22,7 @@ from hermes_core.cli.checkup import Owned, in_thread
 from hermes_core.config import Config
 from hermes_core.errors import ConfigError, HermesError, ModelError, StoreError, told
 from hermes_core.jobs.control import listens
+from hermes_core.listed import nobodies
 from hermes_core.messages import Said, SaidKind
 from hermes_core.models import Request, Text
 from hermes_core.people import People
@@ -37,12 +38,12 @@ _STEPS: Final = 100_000  # of SQLite between two looks at the clock
 _MODEL: Final = 45.0  # seconds; a server of one's own may have to load the model first
 
 
-def looks(config: Config) -> list[Owned]:
-    """What needs no plugin and no network."""
+def looks(config: Config, plugins: Plugins | None = None) -> list[Owned]:
+    """What needs no network; what the config says of people is held against these plugins."""
     folder = config.runtime.data_dir
     found = [
         Check("config", lambda: _config(config)),
-        Check("access", lambda: _access(config)),
+        Check("access", lambda: _access(config, plugins)),
         Check("programs", _programs),
         Check("data folder", lambda: in_thread(lambda: _folder(folder))),
         Check("database", lambda: in_thread(lambda: _database(folder))),
@@ -63,12 +64,14 @@ async def _config(config: Config) -> Finding:
     return Finding(f"{where} (Hermes {hermes_core.__version__})")
 
 
-async def _access(config: Config) -> Finding:
+async def _access(config: Config, plugins: Plugins | None) -> Finding:
     access = config.access
     named = config.named()
     await in_thread(lambda: _kept(config.runtime.data_dir))
     if not any(config.given(f"adapters.{one}") and config.enabled(one) for one in named if one != "terminal"):
         return Finding("no chat platform is configured; the terminal serves whoever sits here")
+    if plugins is not None and (wrong := list(nobodies(access, plugins.adapters, plugins.infos))):
+        return Finding(" ".join(wrong), "Correct it: whoever is meant is not served.", Level.WARNING)
     served = [*access.owners, *access.admins, *access.allow]
     if not served:
         return Finding(

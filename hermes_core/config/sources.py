@@ -124,9 +124,10 @@ class Sources:
             for path, value in _leaves(key, given.value):
                 dotted = ".".join(path)
                 if looks_secret(path[-1]) and not isinstance(value, bool):
-                    variable = f"{path[-2] if len(path) > 1 else 'hermes'}_{path[-1]}".upper().replace(
-                        "-", "_"
-                    )
+                    whose = f"{path[-2] if len(path) > 1 else 'hermes'}"
+                    if path[0] == "adapters" and path[-1] == "token":
+                        whose += "_bot"  # as the platforms' own words and the defaults have it
+                    variable = f"{whose}_{path[-1]}".upper().replace("-", "_")
                     raise ConfigError(
                         f"{given.place}: {dotted}: a secret does not belong into the config.",
                         f'Put it into an environment variable and name that: {path[-1]}_env = "{variable}".',

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from hermes_core.adapter import Adapter, AdapterFactory
+from hermes_core.adapter import Adapter, AdapterFactory, Form
 from hermes_core.checks import Check, Finding, Setup
 from hermes_core.config import Secrets, address
 from hermes_core.hookspecs import hookimpl
@@ -46,7 +46,8 @@ class DiscordPlugin:
     @hookimpl
     def hermes_adapters(self) -> Iterable[AdapterFactory]:
         """The one adapter of this package."""
-        return [AdapterFactory(PLATFORM, self._open)]
+        people = Form("[0-9]+", "a number, such as 80351110224678912, and never a name")
+        return [AdapterFactory(PLATFORM, self._open, people)]
 
     @hookimpl
     def hermes_checks(self) -> Iterable[Check]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from hermes_core.adapter import Adapter, AdapterFactory
+from hermes_core.adapter import Adapter, AdapterFactory, Form
 from hermes_core.checks import Check, Finding, Setup
 from hermes_core.config import Config, Secrets, address
 from hermes_core.errors import ConfigError
@@ -58,7 +58,8 @@ class SlackPlugin:
     @hookimpl
     def hermes_adapters(self) -> Iterable[AdapterFactory]:
         """The one adapter of this package."""
-        return [AdapterFactory("slack", self._open)]
+        people = Form("[UW][A-Z0-9]+", "the member ID, such as U024BE7LH, and never a name")
+        return [AdapterFactory("slack", self._open, people)]
 
     @hookimpl
     def hermes_routes(self, site: Site) -> Iterable[Route]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from hermes_core.adapter import Adapter, AdapterFactory
+from hermes_core.adapter import Adapter, AdapterFactory, Form
 from hermes_core.checks import Check, Setup
 from hermes_core.config import Config
 from hermes_core.hookspecs import hookimpl
@@ -43,7 +43,8 @@ class TelegramPlugin:
     @hookimpl
     def hermes_adapters(self) -> Iterable[AdapterFactory]:
         """The one adapter of this package."""
-        return [AdapterFactory("telegram", self._open)]
+        people = Form("[0-9]+", "a number, such as 123456789, and never a name")
+        return [AdapterFactory("telegram", self._open, people)]
 
     @hookimpl
     def hermes_routes(self, site: Site) -> Iterable[Route]:
