@@ -7,11 +7,11 @@ written too much can still type /stop. Who finds it empty is told once, and for 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from typing import Final
 
 from hermes_core.config import Config, DoorSettings
 from hermes_core.messages import Author, Role
+from hermes_core.recent import Recent
 
 __all__ = ["Pace"]
 
@@ -39,7 +39,7 @@ class Pace:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._doors: dict[str, DoorSettings] = {}
-        self._buckets: OrderedDict[tuple[str, str, bool], _Bucket] = OrderedDict()
+        self._buckets = Recent[tuple[str, str, bool], _Bucket](REMEMBERED)
 
     def counts(self, platform: str) -> bool:
         """Whether anything is counted there for people; owners and admins write as fast as they like."""
@@ -55,8 +55,6 @@ class Pace:
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = _Bucket(now)
-            if len(self._buckets) > REMEMBERED:
-                self._buckets.popitem(last=False)
         else:
             self._buckets.move_to_end(key)
         if now < bucket.closed:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import enum
 import secrets
-from collections import OrderedDict
 from typing import Final
 
 import msgspec
@@ -17,6 +16,7 @@ import msgspec
 from hermes_core.errors import CommandError, NotAllowed
 from hermes_core.messages import Address, Author, Role
 from hermes_core.permission import Permission
+from hermes_core.recent import Recent
 
 __all__ = ["Permissions", "Verdict", "Waiting"]
 
@@ -69,8 +69,8 @@ class Permissions:
 
     def __init__(self) -> None:
         self._waiting: dict[str, Waiting] = {}
-        self._ended: OrderedDict[tuple[Address, str], Verdict] = OrderedDict()
-        self._always: OrderedDict[Address, set[tuple[str, str, str]]] = OrderedDict()
+        self._ended = Recent[tuple[Address, str], Verdict](ENDED)
+        self._always = Recent[Address, set[tuple[str, str, str]]](ALWAYS)
 
     def open(
         self,
@@ -96,8 +96,6 @@ class Permissions:
         id_ = waiting.permission.id
         if self._waiting.pop(id_, None) is not None:
             self._ended[waiting.address, id_] = verdict
-            if len(self._ended) > ENDED:
-                self._ended.popitem(last=False)
 
     def waiting(self, address: Address) -> list[Permission]:
         """What waits in this conversation, the oldest first."""
@@ -137,10 +135,8 @@ class Permissions:
         self.close(waiting, Verdict.ALLOWED if allow else Verdict.DENIED)
         waiting.answer.set_result((Verdict.ALLOWED if allow else Verdict.DENIED, author))
         if allow and always:
-            kept = self._always.setdefault(address, set())
+            kept = self._always[address] = self._always.get(address, set())
             kept.add((waiting.permission.tool, waiting.permission.text, author.id))
-            if len(self._always) > ALWAYS:
-                self._always.popitem(last=False)
         return waiting.permission
 
     def always(self, address: Address, tool: str, text: str, people: frozenset[str] | None) -> bool:

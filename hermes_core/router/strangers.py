@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from typing import Final
 
 from hermes_core.errors import StateError
 from hermes_core.messages import Message, Role
 from hermes_core.people import ASKED
+from hermes_core.recent import Recent
 from hermes_core.router.services import Services
 
 __all__ = ["Strangers"]
@@ -32,7 +32,7 @@ class Strangers:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._told = Recent[tuple[str, str], float](REMEMBERED)
 
     def refuse(self, message: Message) -> None:
         """One line, in the background; none for a bot, which might answer it (X4), or who talks to others (E12)."""
@@ -42,9 +42,6 @@ class Strangers:
         if author.bot or not message.addressed or now - self._told.get(person, -HOUR) < HOUR:
             return
         self._told[person] = now
-        self._told.move_to_end(person)
-        if len(self._told) > REMEMBERED:
-            self._told.popitem(last=False)
         log.info("refused %s:%s", *person)
         self._services.tasks.spawn(self._answer(message), "a stranger")
 

@@ -23,11 +23,12 @@ from hermes_core.adapter import Gateway, Received, Sent, Shown
 from hermes_core.errors import HermesError, SendError, reason
 from hermes_core.messages import Address, Attachment, Outgoing
 from hermes_core.pacing import Budget, Rate, Slot
+from hermes_core.recent import Recent
 from hermes_core.writing import Journal, Style, Writing
 from hermes_discord.calls import Calls
 from hermes_discord.doubt import settled
 from hermes_discord.files import download
-from hermes_discord.intake import Intake, remember
+from hermes_discord.intake import REMEMBERED, Intake
 from hermes_discord.limits import CHANNEL_RATES, FEATURES, PLATFORM, REQUESTS, TEMPO, TYPING
 from hermes_discord.line import Line
 from hermes_discord.notebook import Notebook
@@ -109,8 +110,12 @@ class DiscordAdapter:
         self._group: asyncio.TaskGroup | None = None
         self._session: _Session
         self._open = asyncio.Event()
-        self._doubtful: dict[str, list[discord.Message]] = {}  # what the history shows, by the key asked for
-        self._slots: dict[str, tuple[Slot, ...]] = {}  # answers to commands that stand in their place
+        self._doubtful = Recent[str, list[discord.Message]](
+            REMEMBERED
+        )  # what the history shows, by the key asked for
+        self._slots = Recent[str, tuple[Slot, ...]](
+            REMEMBERED
+        )  # answers to commands that stand in their place
 
     # -- the connection
 
@@ -238,7 +243,7 @@ class DiscordAdapter:
         if not outgoing.turn and pieces and pieces[0].text:
             original = await self._session.slash.answer(outgoing.answers, pieces[0].text)
             if original is not None:
-                remember(self._slots, key, (Slot(original, Piece(pieces[0].text)),))
+                self._slots[key] = (Slot(original, Piece(pieces[0].text)),)
                 return self._slots[key], False
         mine = self._doubtful.get(key)
         return settled(mine, outgoing, pieces, self._wall()) if mine is not None else ((), False)
@@ -257,7 +262,7 @@ class DiscordAdapter:
             return Sent(ids)
         if not self._open.is_set():
             raise SendError("There is no connection to Discord.", retry_after=1.0)
-        remember(self._doubtful, key, await self._session.calls.mine(address))
+        self._doubtful[key] = await self._session.calls.mine(address)
         return None
 
     def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:

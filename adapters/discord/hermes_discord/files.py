@@ -6,13 +6,13 @@ breaks goes on where it broke.
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final
 
 import aiohttp
 
+from hermes_core.download import resumed
 from hermes_core.errors import HermesError
 from hermes_core.messages import Attachment
 
@@ -21,8 +21,7 @@ __all__ = ["Renew", "download"]
 Renew = Callable[[int, int, int], Awaitable[str | None]]
 """The new link of a file, by the ids of channel, message and file; None where it is not there any more."""
 
-TRIES: Final = 3
-PAUSE: Final = 0.5  # seconds before the second try; twice that before the third
+BROKEN: Final = (aiohttp.ClientError, OSError, TimeoutError)
 CHUNK: Final = 64 * 1024
 DEAD: Final = frozenset({403, 404, 410})
 PARTIAL: Final = 206
@@ -30,16 +29,18 @@ PATIENCE: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read
 _REF: Final = re.compile(r"(\d+)/(\d+)/(\d+) (https?://\S+)")
 
 
-async def download(attachment: Attachment, renew: Renew) -> AsyncIterator[bytes]:
+def download(attachment: Attachment, renew: Renew) -> AsyncGenerator[bytes, None]:
     """The content of a file, as `Downloads.fetch` gives it."""
     known = _REF.fullmatch(attachment.ref)
     if known is None:
         raise HermesError(f"{attachment.name} did not come from Discord.")
     channel, message, id_ = (int(known[number]) for number in (1, 2, 3))
-    url, renewed, got, broken = known[4], False, 0, 0
-    async with aiohttp.ClientSession(timeout=PATIENCE) as session:
-        while True:
-            try:
+    url, renewed = known[4], False
+
+    async def begin(got: int) -> AsyncGenerator[tuple[int, bytes], None]:
+        nonlocal url, renewed
+        async with aiohttp.ClientSession(timeout=PATIENCE) as session:
+            while True:
                 async with session.get(url, headers={"Range": f"bytes={got}-"} if got else {}) as response:
                     if response.status in DEAD and not renewed:
                         fresh = await renew(channel, message, id_)
@@ -49,19 +50,16 @@ async def download(attachment: Attachment, renew: Renew) -> AsyncIterator[bytes]
                     if response.status in DEAD:
                         raise HermesError(f"{attachment.name} is not there any more on Discord.")
                     response.raise_for_status()
-                    known_already = 0 if response.status == PARTIAL else got
+                    at = got if response.status == PARTIAL else 0
                     async for chunk in response.content.iter_chunked(CHUNK):
-                        fresh_part = chunk[known_already:]
-                        known_already = max(0, known_already - len(chunk))
-                        got += len(fresh_part)
-                        if fresh_part:
-                            yield fresh_part
+                        yield at, chunk
+                        at += len(chunk)
                     return
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                broken += 1
-                if broken == TRIES:
-                    raise HermesError(
-                        f"{attachment.name} cannot be had from Discord at the moment.",
-                        "Try again in a while.",
-                    ) from error
-                await asyncio.sleep(PAUSE * broken)
+
+    def pause(error: Exception, usual: float | None) -> float:
+        if usual is None:
+            why = f"{attachment.name} cannot be had from Discord at the moment."
+            raise HermesError(why, "Try again in a while.") from error
+        return usual
+
+    return resumed(begin, BROKEN, pause)

@@ -12,20 +12,21 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import discord
 
 from hermes_core.adapter import Gateway
 from hermes_core.errors import SendError, StoreError, reason
 from hermes_core.messages import Address
+from hermes_core.recent import Recent
 from hermes_discord import convert
 from hermes_discord.faults import outcome
 from hermes_discord.limits import HISTORY_PAGE
 from hermes_discord.line import Line
 from hermes_discord.notebook import Known, Notebook
 
-__all__ = ["Intake", "remember"]
+__all__ = ["REMEMBERED", "Intake"]
 
 log = logging.getLogger("hermes.discord")
 
@@ -36,8 +37,6 @@ READERS: Final = 4  # histories that are read at the same time, while people are
 REMEMBERED: Final = 5000  # channels whose conversation, and whose last message, is held in memory
 
 Work = Callable[[], Awaitable[None]]
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class Intake:
@@ -57,7 +56,7 @@ class Intake:
         self._spawn = spawn
         self._heard = heard
         self._lanes: dict[int, deque[Work]] = {}
-        self._places: dict[int, Address] = {}
+        self._places = Recent[int, Address](REMEMBERED)
         self._reading = asyncio.Semaphore(READERS)
 
     @property
@@ -137,7 +136,7 @@ class Intake:
                 async with outcome():
                     known = convert.address_of(str(self.me), await self._line.fetch_channel(channel.id))
             assert known is not None, "a fetched channel says what it is"
-            remember(self._places, channel.id, known)
+            self._places[channel.id] = known
         return known
 
     async def _see(self, channel: int, id: str) -> None:
@@ -194,10 +193,3 @@ class Intake:
                 known.last = max(known.last, str(message.id), key=int)
             if len(page) < HISTORY_PAGE:
                 return
-
-
-def remember(known: dict[K, V], key: K, value: V) -> None:
-    """Keep a value by its key, and at most `REMEMBERED` of them: what came first is forgotten first."""
-    known[key] = value
-    if len(known) > REMEMBERED:
-        del known[next(iter(known))]

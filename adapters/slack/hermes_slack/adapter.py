@@ -170,12 +170,11 @@ class SlackAdapter:
                 case Received():
                     self._line.signs.received(address, shown)
 
-    async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+    def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
         """The content of a file that came with a message; see `Downloads.fetch`."""
         if self._line is None:
             raise HermesError("Slack is not connected.", "Try it again in a moment.")
-        async for piece in self._line.files.fetch(attachment):
-            yield piece
+        return self._line.files.fetch(attachment)
 
     async def webhook(self, request: Request) -> Response:
         """Answer `POST /slack/events`: events, slash commands and interactivity (X3)."""

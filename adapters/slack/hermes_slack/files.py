@@ -8,16 +8,19 @@ Slack about the id, also after a crash, and uploads once more only what is certa
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Final
 
 import aiohttp
 from yarl import URL
 
+from hermes_core.download import resumed
 from hermes_core.errors import HermesError, SendError
 from hermes_core.messages import Address, Attachment
+from hermes_core.recent import Recent
 from hermes_core.writing import Place, kept
 from hermes_slack.client import Client, in_thread
 from hermes_slack.faults import word_of
@@ -29,7 +32,7 @@ log = logging.getLogger("hermes.slack")
 _TEXTS: Final = 200  # whose uploads are remembered
 _LOOKS: Final = 5  # at a file that may just be on its way into the conversation
 _LOOK: Final = 0.4  # seconds between two
-_TRIES: Final = 3
+_BROKEN: Final = (aiohttp.ClientError, TimeoutError)
 _PIECE: Final = 65_536
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=60.0)
 _SLACK: Final = (".slack.com", ".slack-gov.com", ".slack-files.com", ".slack-edge.com")
@@ -49,16 +52,15 @@ class Files:
         self._client = client
         self._path = path
         # by the key of a message: the ids of what was uploaded in place of its messages, "" for all others
-        self._uploads = kept.read(path, dict[str, list[str]], {})
+        self._uploads = Recent[str, list[str]](_TEXTS)
+        self._uploads.update(kept.read(path, dict[str, list[str]], {}))
 
     # -- out
 
     async def share(self, place: Place, of: int, file: Attachment) -> str:
         """Share a file as one of `of` messages; gives its id. `Unwanted` if Slack will never take it."""
-        ids = self._uploads.setdefault(place.key, [])
+        ids = self._uploads[place.key] = self._uploads.get(place.key, [])
         ids += [""] * (of - len(ids))
-        while len(self._uploads) > _TEXTS:
-            del self._uploads[next(iter(self._uploads))]
         try:
             ids[place.index] = await self._upload(file)
             kept.write(self._path, self._uploads)
@@ -120,35 +122,32 @@ class Files:
 
     # -- in
 
-    async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+    def fetch(self, attachment: Attachment) -> AsyncGenerator[bytes, None]:
         """See `Downloads.fetch`."""
-        url = await self._url(attachment)
-        trouble = "the connection broke"
-        for attempt in range(_TRIES):
-            if attempt:
-                await asyncio.sleep(_LOOK * attempt)
-            begun = False
-            try:
-                async with self._client.http.get(
-                    url,
-                    headers={"Authorization": f"Bearer {self._client.token}"},
-                    allow_redirects=False,  # Slack sends whom it does not know to a page where people log in
-                    timeout=_TIMEOUT,
-                ) as response:
-                    if response.status < 429:
-                        _check(attachment, response)
-                        async for piece in response.content.iter_chunked(_PIECE):
-                            begun = True
-                            yield piece
-                        return
-                    trouble = f"status {response.status}"
-            except (aiohttp.ClientError, TimeoutError) as error:
-                trouble = type(error).__name__
-                if begun:
-                    break
-        raise HermesError(
-            f"{attachment.name} could not be read from Slack ({trouble}).", "Try it again later."
-        )
+
+        def pause(error: Exception, usual: float | None) -> float:
+            if usual is None:
+                status = isinstance(error, aiohttp.ClientResponseError) and f"status {error.status}"
+                why = f"{attachment.name} could not be read from Slack ({status or type(error).__name__})."
+                raise HermesError(why, "Try it again later.") from error
+            return usual
+
+        return resumed(functools.partial(self._pieces, attachment), _BROKEN, pause)
+
+    async def _pieces(self, attachment: Attachment, known: int) -> AsyncGenerator[tuple[int, bytes], None]:
+        async with self._client.http.get(
+            await self._url(attachment),
+            headers={"Authorization": f"Bearer {self._client.token}"},
+            allow_redirects=False,  # Slack sends whom it does not know to a page where people log in
+            timeout=_TIMEOUT,
+        ) as response:
+            if response.status >= 429:
+                response.raise_for_status()
+            _check(attachment, response)
+            at = 0
+            async for piece in response.content.iter_chunked(_PIECE):
+                yield at, piece
+                at += len(piece)
 
     async def _url(self, attachment: Attachment) -> URL:
         ref = attachment.ref

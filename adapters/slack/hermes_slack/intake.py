@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -14,6 +13,7 @@ from hermes_core.adapter import Gateway
 from hermes_core.errors import SendError
 from hermes_core.messages import Address, Message
 from hermes_core.reading import Reading
+from hermes_core.recent import Recent
 from hermes_slack.client import Client
 from hermes_slack.convert import Change, Incoming, Me, Removal, delivered, event
 from hermes_slack.posts import Speaker
@@ -22,12 +22,8 @@ __all__ = ["Intake"]
 
 log = logging.getLogger("hermes.slack")
 
-_K = TypeVar("_K", bound=Hashable)
-_T = TypeVar("_T")
-
-_KNOWN: Final = (
-    2000  # conversations of which it is known whether the agent takes part and who wrote last; people
-)
+# conversations of which it is known whether the agent takes part and who wrote last; people
+_KNOWN: Final = 2000
 _FORGOTTEN: Final = 30 * 86_400.0  # seconds; what was silent for so long is not read up
 _PATIENCE: Final = 1.0  # seconds; Slack waits 3 s for the acknowledgement
 
@@ -54,9 +50,9 @@ class Intake:
         self._reading = reading
         self._wall = wall
         self._follow = follow_threads
-        self._ours: OrderedDict[Address, bool] = OrderedDict()
-        self._speakers: OrderedDict[Address, Speaker] = OrderedDict()
-        self._names: OrderedDict[str, str] = OrderedDict()
+        self._ours = Recent[Address, bool](_KNOWN)
+        self._speakers = Recent[Address, Speaker](_KNOWN)
+        self._names = Recent[str, str](_KNOWN)
 
     def speaker(self, address: Address) -> Speaker | None:
         """Who wrote last in this conversation, since this run began."""
@@ -100,11 +96,11 @@ class Intake:
         ours = found.addressed or await self._takes_part(address, message.id)
         if ours:
             if address.thread is not None:
-                _put(self._ours, address, True)
+                self._ours[address] = True
             if message.sent is None:
                 message = msgspec.structs.replace(message, sent=self._wall())
             speaker = Speaker(message.author.id, found.team, message.id, found.respond)
-            _put(self._speakers, address, speaker)
+            self._speakers[address] = speaker
             told = msgspec.structs.replace(await self._named(message), addressed=found.addressed)
             await self._gateway.receive(told)
         if not found.stands:
@@ -135,7 +131,7 @@ class Intake:
                 log.debug("the name of a person is not known: %s", error)
             profile = person.get("profile") or {}
             name = str(profile.get("display_name") or profile.get("real_name") or person.get("name") or "")
-            _put(self._names, user, name)
+            self._names[user] = name
         return name
 
     async def _takes_part(self, address: Address, id_: str) -> bool:
@@ -145,12 +141,5 @@ class Intake:
         known = self._ours.get(address)
         if known is None:
             known = self._gateway.activity(address).state != "idle" or bool(await self._gateway.past(address))
-            _put(self._ours, address, known)
+            self._ours[address] = known
         return known
-
-
-def _put(known: OrderedDict[_K, _T], key: _K, value: _T) -> None:
-    known[key] = value
-    known.move_to_end(key)
-    if len(known) > _KNOWN:
-        known.popitem(last=False)

@@ -171,6 +171,16 @@ async def test_a_missing_scope_is_said_in_words_and_not_read_as_the_file(
             await fetched(adapter, attachment)
 
 
+async def test_a_download_that_breaks_goes_on_where_it_broke(tmp_path: Path, slack: FakeSlack) -> None:
+    async with Connected(slack, tmp_path) as (adapter, _):
+        attachment = came(slack)
+        slack.world.files.breaks = [len(CONTENT) // 2, len(CONTENT) // 3]
+        assert await fetched(adapter, attachment) == CONTENT
+        slack.world.files.breaks = [1, 1, 1]
+        with pytest.raises(HermesError, match=r"a.bin could not be read from Slack \(ClientPayloadError\)"):
+            await fetched(adapter, attachment)
+
+
 async def test_a_file_of_another_workspace_is_asked_for_by_its_id(tmp_path: Path, slack: FakeSlack) -> None:
     async with Connected(slack, tmp_path) as (adapter, _):
         came(slack)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path, PurePath
 from typing import Final
@@ -13,6 +14,7 @@ import httpx
 import telegram
 from telegram.error import BadRequest, NetworkError, TelegramError
 
+from hermes_core.download import resumed
 from hermes_core.errors import HermesError
 from hermes_core.messages import Attachment
 from hermes_telegram import limits
@@ -21,7 +23,7 @@ from hermes_telegram.request import Flood
 __all__ = ["Files", "is_photo", "opened"]
 
 _PIECE: Final = 256 * 1024  # bytes that are read at once
-_TRIES: Final = (0.5, 2.0)  # seconds between the tries to get a file
+_BROKEN: Final = (Flood, NetworkError, httpx.HTTPError, TimeoutError)
 _TIMEOUT: Final = 20.0  # seconds without a byte
 _UNSEEN: Final = "\x00\r\n/\\"
 
@@ -39,30 +41,28 @@ class Files:
         if self._http is not None:
             await self._http.aclose()
 
-    async def content(self, attachment: Attachment) -> AsyncGenerator[bytes, None]:
-        """See `Downloads.fetch`. A try that breaks off is gone on with behind what was given."""
+    def content(self, attachment: Attachment) -> AsyncGenerator[bytes, None]:
+        """See `Downloads.fetch`."""
         name = attachment.name
         if not self._local and (attachment.size or 0) > limits.DOWNLOAD:
             raise _too_large(name)
-        given = 0
-        for pause in (*_TRIES, None):
-            try:
-                async with asyncio.timeout(_TIMEOUT):
-                    where = await self._where(attachment)
-                skip = given
-                async with contextlib.aclosing(self._pieces(where, name)) as pieces:
-                    async for piece in pieces:
-                        fresh = piece[skip:]
-                        skip = max(0, skip - len(piece))
-                        if fresh:
-                            given += len(fresh)
-                            yield fresh
-                return
-            except (Flood, NetworkError, httpx.HTTPError, TimeoutError) as error:
-                wait = error.seconds if isinstance(error, Flood) else pause
-                if pause is None or wait is None or wait > _TIMEOUT:
-                    raise HermesError(f"Telegram does not give {name} now.", "Try again later.") from None
-                await asyncio.sleep(wait)
+
+        def pause(error: Exception, usual: float | None) -> float:
+            wait = error.seconds if isinstance(error, Flood) else usual
+            if usual is None or wait is None or wait > _TIMEOUT:
+                raise HermesError(f"Telegram does not give {name} now.", "Try again later.") from None
+            return wait
+
+        return resumed(functools.partial(self._begin, attachment), _BROKEN, pause)
+
+    async def _begin(self, attachment: Attachment, known: int) -> AsyncGenerator[tuple[int, bytes], None]:
+        async with asyncio.timeout(_TIMEOUT):
+            where = await self._where(attachment)
+        at = 0
+        async with contextlib.aclosing(self._pieces(where, attachment.name)) as pieces:
+            async for piece in pieces:
+                yield at, piece
+                at += len(piece)
 
     async def _where(self, attachment: Attachment) -> str:
         """Its address at the server, or its path on this machine."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ import telegram
 from hermes_core.adapter import Gateway
 from hermes_core.errors import StoreError, reason
 from hermes_core.messages import Address
+from hermes_core.recent import Recent
 from hermes_telegram import limits
 from hermes_telegram.client import Client
 from hermes_telegram.convert import Edited, Ignored, Me, Migrated, Pressed, Taken, convert
@@ -53,8 +53,8 @@ class Intake:
         self._memory = memory
         self._spawn = spawn
         self._heard = heard
-        self._continued: OrderedDict[tuple[Address, str, str], float] = OrderedDict()
-        self.newest: OrderedDict[Address, str] = OrderedDict()  # the latest message of each
+        self._continued = Recent[tuple[Address, str, str], float](_REMEMBERED)
+        self.newest = Recent[Address, str](_REMEMBERED)  # the latest message of each
 
     async def take(self, updates: Sequence[telegram.Update]) -> int | None:
         """Take a batch; gives the first update that the store did not take, if any."""
@@ -98,9 +98,6 @@ class Intake:
                     case Taken(message=message):
                         self._heard(message.address, message.id)
                         self.newest[message.address] = message.id
-                        self.newest.move_to_end(message.address)
-                        if len(self.newest) > _REMEMBERED:
-                            self.newest.popitem(last=False)
                         await self._gateway.receive(message)
             except StoreError as error:
                 log.error("a message is not kept and will be delivered again: %s", error)
@@ -129,6 +126,4 @@ class Intake:
             return False
         if message.group and message.partial:
             self._continued[key] = sent
-            if len(self._continued) > _REMEMBERED:
-                self._continued.popitem(last=False)
         return True

@@ -407,7 +407,14 @@ class FakeSlack:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         status, kind, content = self.world.files.read(request.match_info["id"], token, self.bot_token)
         where = {"Location": f"http://{self._root}/login"} if status == 302 else {}
-        return web.Response(status=status, content_type=kind, body=content, headers=where)
+        if status != 200 or not self.world.files.breaks:
+            return web.Response(status=status, content_type=kind, body=content, headers=where)
+        broken = web.StreamResponse(headers={"Content-Type": kind, "Content-Length": str(len(content))})
+        await broken.prepare(request)
+        await broken.write(content[: self.world.files.breaks.pop(0)])
+        if request.transport is not None:
+            request.transport.close()
+        return broken
 
     async def _responded(self, request: web.Request) -> web.StreamResponse:
         self.ephemeral.append((request.match_info["user"], str((await request.json())["text"])))

@@ -35,13 +35,14 @@ class Files:
 
     `root` is where they are served. `unreadable`: the app lacks the scope files:read, and gets a "page" to log in,
     or a "redirect" to one. A file is shown `late` looks after it was shared, as on Slack a moment passes; at the
-    latest at `settle`.
+    latest at `settle`. `breaks`: the number of bytes after which each of the next downloads is cut.
     """
 
     def __init__(self, share: Callable[[Mapping[str, Any], dict[str, Any]], str]) -> None:
         self.root = ""
         self.unreadable = ""
         self.late = 0
+        self.breaks: list[int] = []
         self.stored: dict[str, Stored] = {}
         self._share = share
         self._ids = itertools.count(1)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
-from typing import TypeVar
 
 from hermes_core.hookspecs import Interruption
 from hermes_core.messages import Address, TurnEnd
+from hermes_core.recent import Recent
 
 __all__ = ["Latest"]
 
-_V = TypeVar("_V")
 KEPT = 1000  # conversations; the longest untouched is forgotten
 
 
@@ -21,23 +19,23 @@ class Latest:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._began: OrderedDict[Address, float] = OrderedDict()
-        self._ended: OrderedDict[Address, str] = OrderedDict()
-        self._stopped: OrderedDict[Address, str] = OrderedDict()
+        self._began = Recent[Address, float](KEPT)
+        self._ended = Recent[Address, str](KEPT)
+        self._stopped = Recent[Address, str](KEPT)
 
     def started(self, address: Address) -> None:
         """A turn started here."""
-        _keep(self._began, address, self._clock())
+        self._began[address] = self._clock()
 
     def ended(self, address: Address, end: TurnEnd, reply: int | None) -> None:
         """It ended."""
         took = self._clock() - self._began.pop(address, self._clock())
         number = f", reply {reply}" if reply is not None else ""
-        _keep(self._ended, address, f"{end.value} after {took:.1f} s{number}")
+        self._ended[address] = f"{end.value} after {took:.1f} s{number}"
 
     def asked_to_stop(self, address: Address) -> None:
         """Somebody interrupts it."""
-        _keep(self._stopped, address, "being stopped")
+        self._stopped[address] = "being stopped"
 
     def stopped(self, report: Interruption) -> None:
         """What an interrupt did."""
@@ -51,7 +49,7 @@ class Latest:
             )
             if names
         ]
-        _keep(self._stopped, report.address, "; ".join(parts) or "no tool ran")
+        self._stopped[report.address] = "; ".join(parts) or "no tool ran"
 
     def since(self, address: Address) -> float | None:
         """Seconds since the running turn began; None where that is not known."""
@@ -66,10 +64,3 @@ class Latest:
         if address in self._stopped:
             rows.append(f"Last interrupt: {self._stopped[address]}")
         return rows
-
-
-def _keep(kept: OrderedDict[Address, _V], address: Address, value: _V) -> None:
-    kept[address] = value
-    kept.move_to_end(address)
-    if len(kept) > KEPT:
-        kept.popitem(last=False)
