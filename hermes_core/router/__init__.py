@@ -131,8 +131,7 @@ class Router:
             committed()
         if admission.fresh:
             entry = admission.entry
-            counted = lane.bots or author.bot or (role < Role.ADMIN and self._pace.counts(address.platform))
-            if entry.late or counted:
+            if entry.late or lane.bots or author.bot or (lane.counts and role < Role.ADMIN):
                 self._weigh(lane, message, entry, role, there)
             else:
                 lane.put(entry, role, called)
@@ -211,7 +210,9 @@ class Router:
     def _lane(self, address: Address) -> Lane:
         lane = self._lanes.get(address)
         if lane is None:
-            lane = self._lanes[address] = Lane(self._services, address)
+            lane = self._lanes[address] = Lane(
+                self._services, address, counts=self._pace.counts(address.platform)
+            )
             if len(self._lanes) > REMEMBERED:
                 self._forget()
         return lane

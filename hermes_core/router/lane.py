@@ -54,9 +54,11 @@ class Lane:
         "_waiters",
         "bots",
         "conversation",
+        "counts",
     )
 
-    def __init__(self, services: Services, address: Address) -> None:
+    def __init__(self, services: Services, address: Address, *, counts: bool) -> None:
+        self.counts = counts  # whether it is counted how fast people write here
         self.conversation = Conversation(services, address, self.changed)
         self._services = services
         self._pending: deque[_Pending] = deque()

@@ -43,7 +43,7 @@ class Pace:
 
     def counts(self, platform: str) -> bool:
         """Whether anything is counted there for people; owners and admins write as fast as they like."""
-        return (self._doors.get(platform) or self._door(platform)).per_minute > 0
+        return self._door(platform).per_minute > 0
 
     def refusal(self, platform: str, author: Author, role: Role, *, command: bool) -> str | None:
         """Why this one is not taken, "" where the person was told so a moment ago; None: it is."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import secrets
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -69,6 +70,7 @@ class Permissions:
 
     def __init__(self) -> None:
         self._waiting: dict[str, Waiting] = {}
+        self.asked: Mapping[str, Waiting] = self._waiting  # what waits anywhere; each message looks here
         self._ended = Recent[tuple[Address, str], Verdict](ENDED)
         self._always = Recent[Address, set[tuple[str, str, str]]](ALWAYS)
 
@@ -100,11 +102,6 @@ class Permissions:
     def waiting(self, address: Address) -> list[Permission]:
         """What waits in this conversation, the oldest first."""
         return [one.permission for one in self._waiting.values() if one.address == address]
-
-    @property
-    def asked(self) -> bool:
-        """Whether anything waits anywhere."""
-        return bool(self._waiting)
 
     def said(self, address: Address, text: str, author: Author, role: Role) -> bool | None:
         """What a lone “yes” or “no” of this person says to what waits here; None: it is no answer.
