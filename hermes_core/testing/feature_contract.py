@@ -103,13 +103,9 @@ class FeatureContract:
             home = driver.home()
             if not session.adapter.features.drafts:
                 return
-            await driver.say("tell me")
-            await session.heard(1)
-            session.adapter.show(home, Drafted(1, 0, "Half of it"))
-            await session.shows(lambda posts: "Half of it" in _text(posts))
-            before = (await driver.seen())[-1].text
+            before = await _half(session, driver)
             session.adapter.show(home, Broken(1, "interrupted"))
-            await session.shows(lambda posts: posts and posts[-1].text.strip() != before.strip())
+            await session.shows(lambda posts: posts and posts[-1].text.strip() != before)
             await session.send("Something new", key=turn_key(home, 2), turn="2")
             posts = await session.shows(lambda posts: "Something new" in _text(posts))
             assert "Half of it" in _text(posts), "what was shown is not taken away"
@@ -123,11 +119,7 @@ class FeatureContract:
             home = driver.home()
             if not session.adapter.features.drafts:
                 return
-            await driver.say("tell me")
-            await session.heard(1)
-            session.adapter.show(home, Drafted(1, 0, "Half of it"))
-            await session.shows(lambda posts: "Half of it" in _text(posts))
-            before = (await driver.seen())[-1].text.strip()
+            before = await _half(session, driver)
             await session.restart()
             await session.send("Something new", key=turn_key(home, 2), turn="2")
 
@@ -394,6 +386,15 @@ class FeatureContract:
 def _downloads(adapter: object) -> Downloads:
     assert hasattr(adapter, "fetch"), "Features.downloads is declared, and there is no fetch()"
     return adapter
+
+
+async def _half(session: Session, driver: Driver) -> str:
+    """Show "Half of it" as the draft of turn 1; gives how it stands there."""
+    await driver.say("tell me")
+    await session.heard(1)
+    session.adapter.show(driver.home(), Drafted(1, 0, "Half of it"))
+    await session.shows(lambda posts: "Half of it" in _text(posts))
+    return (await driver.seen())[-1].text.strip()
 
 
 def _text(posts: list[Post]) -> str:

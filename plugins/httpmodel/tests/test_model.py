@@ -11,29 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from hermes_core.errors import ModelError
-from hermes_core.messages import Said, SaidKind
-from hermes_core.models import Delta, Model, Request, Stop, Text
+from hermes_core.models import Stop, Text
 from hermes_core.testing.model_server import DONE, Answer, ModelServer, chunk
 from hermes_httpmodel.model import HttpModel
+from hermes_httpmodel.server_contract import QUIET, REQUEST, ask, error_of
 from hermes_httpmodel.testing import environment, listening
 
 Open = Callable[..., HttpModel]
-REQUEST = Request("be kind", (Said(SaidKind.MESSAGE, "hello"),))
-QUIET = asyncio.Event
-
-
-async def ask(model: Model) -> list[Delta]:
-    """All that one call gives."""
-    return [delta async for delta in model.stream(REQUEST)]
-
-
-async def error_of(model: Model) -> ModelError:
-    """The error of a call that fails."""
-    with pytest.raises(ModelError) as raised:
-        await ask(model)
-    assert "sk-secret" not in f"{raised.value} {raised.value.__cause__!r}"
-    return raised.value
 
 
 async def test_the_connection_is_kept_for_the_next_call(server: ModelServer, open_: Open) -> None:
